@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lamina {
+
+/// The dtype in which a pipeline draws its initial noise: the picture of a seed depends on it.
+enum class NoiseDType { float32, bfloat16 };
+
+/// One picture to make. Unset fields take the checkpoint's defaults.
+struct GenerateRequest {
+  std::string prompt;               ///< UTF-8; empty is legal
+  std::vector<std::string> images;  ///< PNG or JPEG files to edit, in order
+  std::optional<std::int64_t> height;  ///< pixels
+  std::optional<std::int64_t> width;
+  std::optional<std::int64_t> num_inference_steps;
+  std::optional<double> guidance_scale;  ///< above 1: classifier-free guidance, where the checkpoint knows it
+  std::uint64_t seed = 0;
+  NoiseDType noise_dtype = NoiseDType::float32;
+  std::string noise_file;     ///< safetensors file whose tensor `noise` replaces the seed's
+  bool keep_tensors = false;  ///< return prompt embeddings, latents of every step and the image
+};
+
+struct Picture {
+  std::int64_t width = 0;
+  std::int64_t height = 0;
+  std::vector<std::uint8_t> rgb;  ///< [height, width, 3]
+};
+
+struct ResultTensor {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  std::vector<float> values;  ///< row-major
+};
+
+struct GenerateResult {
+  Picture picture;
+  /// What determines the picture, as it stands in a written PNG: prompt, seed, size, steps, guidance.
+  std::vector<std::pair<std::string, std::string>> settings;
+  std::vector<ResultTensor> tensors;  ///< with keep_tensors
+  std::vector<std::string> notes;    ///< what of the request had no effect, or was cut, and why
+  std::string report_json;           ///< effective configuration, bytes, visits, stall, memory, times
+};
+
+/// Progress of the stage that is running.
+struct Progress {
+  std::string stage;           ///< "encode prompt", "denoise", "decode"
+  std::size_t pass = 0;        ///< passes done
+  std::size_t passes = 0;      ///< of this stage; 0 for a stage without passes
+  double seconds_per_pass = 0;
+  double stall_share = 0;      ///< of the time so far, 0..1
+};
+
+using ProgressFunction = std::function<void(const Progress&)>;
+
+/// Writes the picture with its settings as text chunks. Equal pictures of equal settings are equal files. Nothing is
+/// left behind on failure. Throws unavailable naming the path.
+void write_png(const GenerateResult& result, const std::string& path);
+
+/// Writes the result's tensors as one safetensors file, under the same rules.
+void write_tensors(const GenerateResult& result, const std::string& path);
+
+}  // namespace lamina
