@@ -1,0 +1,51 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tensor/tensor_spec.h"
+#include "tensor/tensor_view.h"
+
+namespace lamina {
+
+/// The tensors of one component folder (transformer/, text_encoder/, vae/) as mapped safetensors files: one file, or
+/// the shards named by its index. Only headers are read; views point into the mappings and live as long as the
+/// checkpoint. Thread safe after construction.
+class Checkpoint {
+ public:
+  /// `stem` is "diffusion_pytorch_model" or "model". Uses STEM.safetensors.index.json where it exists (and only the
+  /// tensors it names, each from the file it names), else STEM.safetensors. Throws not_found naming what was looked for
+  /// (files, a shard of the index, a tensor of a shard), corrupt naming file, tensor and field.
+  static Checkpoint open(const std::filesystem::path& folder, const std::string& stem);
+  /// One safetensors file.
+  static Checkpoint open_file(const std::filesystem::path& file);
+
+  Checkpoint(Checkpoint&&) noexcept;
+  Checkpoint& operator=(Checkpoint&&) noexcept;
+  ~Checkpoint();
+
+  /// Specs of all tensors, by name.
+  const std::vector<TensorSpec>& tensors() const noexcept;
+  /// The spec, or nullptr.
+  const TensorSpec* find(std::string_view name) const noexcept;
+  /// The dtype; throws not_found naming folder and tensor.
+  DType dtype_of(std::string_view name) const;
+  /// The mapped bytes of a tensor whose spec must equal `expected`. Throws not_found, or incompatible naming the file,
+  /// the tensor, what was found and what was expected. The bytes may be unaligned for their dtype: copy them, or read
+  /// elements through memcpy.
+  ConstTensorView view(const TensorSpec& expected) const;
+
+  /// Folder or file, for messages.
+  const std::filesystem::path& path() const noexcept;
+
+ private:
+  struct Impl;
+  explicit Checkpoint(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lamina
