@@ -1,0 +1,42 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "device/device.h"
+#include "device/event.h"
+#include "device/stream.h"
+#include "offload/watched_range.h"
+
+namespace lamina {
+
+/// Copies ordinary host memory to the device through two pinned buffers: while one is on the link, the launching thread
+/// fills the other. Used by one thread.
+class StagingUploader {
+ public:
+  StagingUploader(Device& device, Stream& stream, std::size_t buffer_bytes);
+
+  /// Enqueues the copy on the uploader's stream; `source` may be reused on return. Blocks the host where both buffers
+  /// are still on the link.
+  void upload(std::byte* device_destination, std::span<const std::byte> source, std::string_view label);
+
+  Stream& stream() const noexcept { return stream_; }
+
+ private:
+  struct Buffer {
+    PinnedBuffer memory;
+    WatchedRange watched;
+    std::unique_ptr<Event> copied;
+  };
+
+  Device& device_;
+  Stream& stream_;
+  std::size_t buffer_bytes_;
+  std::array<Buffer, 2> buffers_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace lamina

@@ -1,0 +1,133 @@
+#include "offload/timing_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <limits>
+
+#include "base/error.h"
+#include "offload/ring_layout.h"
+
+namespace lamina {
+namespace {
+
+using std::chrono::nanoseconds;
+
+/// Bytes of a visited unit that may be overwritten from `free` on.
+struct Retired {
+  RingLayout::Occupant bytes;
+  nanoseconds free{0};
+};
+
+bool overlap(const RingLayout::Occupant& a, const RingLayout::Occupant& b) {
+  return a.offset < b.offset + b.size_bytes && b.offset < a.offset + a.size_bytes;
+}
+
+class StreamPlayer {
+ public:
+  explicit StreamPlayer(const TimingInputs& inputs) : inputs_(inputs), layout_(inputs.ring_bytes) {
+    prediction_.visits.reserve(inputs.passes * inputs.units.size());
+    for (std::size_t pass = 0; pass < inputs.passes; ++pass)
+      for (std::size_t unit = 0; unit < inputs.units.size(); ++unit)
+        prediction_.visits.push_back({.pass = pass, .unit = unit});
+  }
+
+  TimingPrediction play() {
+    const std::size_t units = inputs_.units.size();
+    for (std::size_t pass = 0; pass < inputs_.passes; ++pass) {
+      const nanoseconds pass_begin = compute_lane_;
+      announced_visits_ = std::min(pass + 2, inputs_.passes) * units;
+      prefetch();
+      for (std::size_t unit = 0; unit < units; ++unit) {
+        visit(prediction_.visits[pass * units + unit]);
+        prefetch();
+      }
+      prediction_.steady_pass = compute_lane_ - pass_begin;
+    }
+    prediction_.total = compute_lane_;
+    return std::move(prediction_);
+  }
+
+ private:
+  const UnitCost& cost(const VisitTiming& timing) const { return inputs_.units[timing.unit]; }
+
+  void prefetch() {
+    for (; next_fetch_ < announced_visits_; ++next_fetch_) {
+      VisitTiming& timing = prediction_.visits[next_fetch_];
+      if (cost(timing).resident) continue;
+      if (!layout_.push(cost(timing).size_bytes)) return;
+      fetch(timing, layout_.occupants().back());
+    }
+  }
+
+  void fetch(VisitTiming& timing, const RingLayout::Occupant& place) {
+    const auto overwritten = [&](const Retired& retired) { return overlap(retired.bytes, place); };
+    timing.copy_begin = copy_lane_;
+    for (const Retired& retired : retired_)
+      if (overwritten(retired)) timing.copy_begin = std::max(timing.copy_begin, retired.free);
+    std::erase_if(retired_, overwritten);  // later copies are behind this one
+
+    const std::size_t ranks = inputs_.gather ? inputs_.gather->ranks : 1;
+    const std::size_t copied_bytes = place.size_bytes / ranks + (place.size_bytes % ranks != 0);
+    timing.copy_end = timing.copy_begin + transfer_time(copied_bytes, inputs_.link_bytes_per_second);
+    copy_lane_ = timing.ready = timing.copy_end;
+    if (inputs_.gather) {
+      const nanoseconds gather_begin = std::max(gather_lane_, timing.copy_end);
+      timing.ready = gather_begin + transfer_time(place.size_bytes, inputs_.gather->bytes_per_second);
+      gather_lane_ = timing.ready;
+    }
+    prediction_.copied_bytes += copied_bytes;
+    prediction_.actions.push_back({StreamAction::Kind::fetch, timing.pass, timing.unit});
+  }
+
+  void visit(VisitTiming& timing) {
+    timing.compute_begin = std::max(compute_lane_, timing.ready);
+    timing.stall = timing.compute_begin - compute_lane_;
+    timing.compute_end = timing.compute_begin + cost(timing).compute;
+    compute_lane_ = timing.compute_end;
+    prediction_.stall += timing.stall;
+    prediction_.actions.push_back({StreamAction::Kind::compute, timing.pass, timing.unit});
+    if (cost(timing).resident) return;
+    retired_.push_back({layout_.occupants().front(), timing.compute_end});
+    layout_.pop_oldest();
+  }
+
+  const TimingInputs& inputs_;
+  RingLayout layout_;
+  std::vector<Retired> retired_;
+  std::size_t next_fetch_ = 0;        // index into visits
+  std::size_t announced_visits_ = 0;  // those before it may be fetched
+  nanoseconds copy_lane_{0};          // each lane is free from then on
+  nanoseconds gather_lane_{0};
+  nanoseconds compute_lane_{0};
+  TimingPrediction prediction_;
+};
+
+void validate(const TimingInputs& inputs) {
+  if (inputs.gather && inputs.gather->ranks == 0) fail(ErrorCode::invalid_argument, "an all-gather of no ranks");
+  for (std::size_t i = 0; i < inputs.units.size(); ++i) {
+    const UnitCost& unit = inputs.units[i];
+    if (unit.resident || (unit.size_bytes > 0 && unit.size_bytes <= inputs.ring_bytes)) continue;
+    fail(ErrorCode::invalid_argument, "unit {} of {} bytes cannot stream through a ring of {}", i, unit.size_bytes,
+         inputs.ring_bytes);
+  }
+}
+
+}  // namespace
+
+nanoseconds transfer_time(std::size_t size_bytes, double bytes_per_second) {
+  if (!(bytes_per_second > 0))
+    fail(ErrorCode::invalid_argument, "a transfer rate of {} bytes/s; it must be positive", bytes_per_second);
+  const double time_ns = std::ceil(static_cast<double>(size_bytes) * 1e9 / bytes_per_second);
+  constexpr auto kLongest = static_cast<double>(std::numeric_limits<nanoseconds::rep>::max() / 2);
+  if (!(time_ns < kLongest))
+    fail(ErrorCode::invalid_argument, "{} bytes at {} bytes/s take too long to tell", size_bytes, bytes_per_second);
+  return nanoseconds(static_cast<nanoseconds::rep>(time_ns));
+}
+
+TimingPrediction predict_timing(const TimingInputs& inputs) {
+  validate(inputs);
+  return StreamPlayer(inputs).play();
+}
+
+}  // namespace lamina
