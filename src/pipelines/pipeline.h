@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "device/stream.h"
+#include "lamina/generate.h"
+#include "models/pass_member.h"
+#include "offload/offload_plan.h"
+#include "offload/staging.h"
+#include "tensor/arena.h"
+#include "tensor/parameter.h"
+#include "weights/checkpoint.h"
+
+namespace lamina {
+
+/// A part of a model that is set up on the device by itself: a transformer, a text encoder, one half of a VAE. Owned by
+/// its pipeline.
+struct ModelPart {
+  const OffloadPlan& plan;
+  std::vector<Parameter*> parameters;
+  const Checkpoint& checkpoint;
+  /// `--dlo-resident-layers` speaks of this part.
+  bool keeps_resident_layers = false;
+};
+
+/// One stage of one request: some traversals of one part, or work that needs the part's outside weights alone. The
+/// engine drives it:
+///
+///     lay_out(measuring arena); run everything on a planning context      -> bytes needed
+///     lay_out(real arena); upload; passes over the members; run_outside; download
+///
+/// and owns residency, the block loop and all device memory.
+class Stage {
+ public:
+  virtual ~Stage() = default;
+
+  virtual const std::string& name() const = 0;
+  /// Index into `Pipeline::parts`.
+  virtual std::size_t part() const = 0;
+
+  /// Takes all device tensors of the stage from `arena` and starts afresh; `arena` outlives the run that follows.
+  virtual void lay_out(Arena& arena) = 0;
+  /// Enqueues the copies of the stage's inputs.
+  virtual void upload(StagingUploader& uploader) = 0;
+
+  /// Stack traversed `passes` times by `members`.
+  virtual std::size_t stack() const { return 0; }
+  virtual std::size_t passes() const { return 0; }
+  virtual std::vector<PassMember*> members() { return {}; }
+
+  /// Work behind the passes.
+  virtual void run_outside(ops::OpContext& context) { static_cast<void>(context); }
+  /// Enqueues the copies of the stage's results to the host; they are read after the stream is synchronized.
+  virtual void download(Stream& stream) = 0;
+  /// Takes the results in, once the copies are done.
+  virtual void collect() = 0;
+};
+
+/// What a request becomes: its stages in order, later ones reading what earlier ones collected. Everything that can be
+/// refused without a device was refused before it exists.
+class Generation {
+ public:
+  virtual ~Generation() = default;
+  virtual std::vector<Stage*> stages() = 0;
+  /// Picture, settings, tensors and notes, after the last stage.
+  virtual GenerateResult result() = 0;
+};
+
+/// A model family's way from request to picture, for one checkpoint. Holds configurations and module trees, no bytes of
+/// weights on any device.
+class Pipeline {
+ public:
+  virtual ~Pipeline() = default;
+  virtual const std::vector<ModelPart>& parts() const = 0;
+  /// Throws invalid_argument naming the field of the request, found and allowed values; not_found, corrupt for files.
+  virtual std::unique_ptr<Generation> start(const GenerateRequest& request) = 0;
+};
+
+}  // namespace lamina

@@ -1,0 +1,42 @@
+#include "pipelines/lanczos.h"
+
+#include <gtest/gtest.h>
+
+#include "pipelines/test_images.h"
+
+namespace lamina {
+namespace {
+
+struct Resize {
+  std::int64_t height, width, new_height, new_width;
+  std::uint64_t hash;
+};
+
+/// Recorded from Pillow 13.0: Image.fromarray(pattern).resize((new_width, new_height), LANCZOS).
+const Resize kResizes[] = {
+    {40, 60, 17, 23, 0x240FB299EB03570F}, {33, 21, 50, 64, 0xD2B92982868315BB}, {37, 53, 37, 20, 0x9C1E594EF9C7CA64},
+    {64, 48, 13, 48, 0x10AC5912B0B0AD1F}, {5, 300, 4, 11, 0xE55CD15FB03CB35A},
+};
+
+TEST(Lanczos, ResizesAsPillowByteForByte) {
+  for (const Resize& expected : kResizes) {
+    const RgbImage resized =
+        resize_lanczos(testing::pattern(expected.height, expected.width), expected.new_height, expected.new_width);
+    EXPECT_EQ(resized.height, expected.new_height);
+    EXPECT_EQ(resized.width, expected.new_width);
+    EXPECT_EQ(testing::hash(resized.pixels), expected.hash) << expected.height << " x " << expected.width;
+  }
+}
+
+TEST(Lanczos, SameSizeIsTheSamePicture) {
+  const RgbImage image = testing::pattern(9, 7);
+  EXPECT_EQ(resize_lanczos(image, 9, 7), image);
+}
+
+TEST(Lanczos, PlainStaysPlain) {
+  const RgbImage plain{30, 50, std::vector<std::uint8_t>(30 * 50 * 3, 201)};
+  EXPECT_EQ(resize_lanczos(plain, 7, 90).pixels, std::vector<std::uint8_t>(7 * 90 * 3, 201));
+}
+
+}  // namespace
+}  // namespace lamina
