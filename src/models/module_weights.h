@@ -1,0 +1,50 @@
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "offload/offload_plan.h"
+#include "tensor/parameter.h"
+
+namespace lamina {
+
+/// The dtype a checkpoint stores a tensor in; throws where the checkpoint lacks it.
+using DTypeOf = std::function<DType(std::string_view tensor_name)>;
+
+/// Owns the parameters of a module tree and declares each of them once: as a `Parameter` for the model's code, and as
+/// the `ParameterGroup` that the offload plan shows of it. The parameter's name is the group's runtime name.
+/// Parameters stay where they are until the owner dies.
+class ModuleWeights {
+ public:
+  explicit ModuleWeights(DTypeOf dtype_of) : dtype_of_(std::move(dtype_of)) {}
+  ModuleWeights(const ModuleWeights&) = delete;
+  ModuleWeights& operator=(const ModuleWeights&) = delete;
+
+  struct Member {
+    std::string name;
+    Shape shape;
+  };
+
+  /// A parameter that is one checkpoint tensor. Throws not_implemented for a dtype that no operation takes as a weight.
+  const Parameter* single(std::string name, const Shape& shape);
+  /// `members` joined along axis 0 under a name of the model's own.
+  const Parameter* fused(std::string runtime_name, const std::vector<Member>& members);
+
+  /// The groups declared since the last call, in order.
+  std::vector<ParameterGroup> take_groups();
+
+  std::vector<Parameter*> parameters();
+
+ private:
+  TensorSpec spec_of(std::string name, const Shape& shape) const;
+  const Parameter* declare(ParameterGroup group);
+
+  DTypeOf dtype_of_;
+  std::deque<Parameter> parameters_;
+  std::vector<ParameterGroup> groups_;
+};
+
+}  // namespace lamina

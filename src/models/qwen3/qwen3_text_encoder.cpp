@@ -1,0 +1,62 @@
+#include "models/qwen3/qwen3_text_encoder.h"
+
+#include <utility>
+
+#include "base/error.h"
+
+namespace lamina {
+namespace {
+
+constexpr const char* kLayers = "model.layers";
+constexpr const char* kEmbedding = "model.embed_tokens.weight";
+
+std::string layer_name(std::int64_t index) {
+  return std::string(kLayers) + "." + std::to_string(index);
+}
+
+}  // namespace
+
+Qwen3TextEncoder::Qwen3TextEncoder(const Qwen3Config& config, DTypeOf dtype_of)
+    : config_(config),
+      embedding_{kEmbedding, dtype_of(kEmbedding), {config.vocabulary, config.hidden}},
+      weights_(std::move(dtype_of)) {
+  const std::int64_t needed = Qwen3Config::kHiddenStates.back();
+  expects(config_.layers >= needed, "Qwen3TextEncoder: {} layers, {} needed", config_.layers, needed);
+  Stack stack{"prompt", Phase::prompt, {}};
+  for (std::int64_t i = 0; i < needed; ++i) {
+    layers_.push_back(declare_layer(layer_name(i)));
+    stack.units.push_back(StreamUnit{layer_name(i), "all", 0, weights_.take_groups()});
+  }
+  plan_ = OffloadPlan{"text_encoder", {BlockList{kLayers}}, {std::move(stack)}, {}};
+  plan_.validate();
+}
+
+std::vector<std::string> Qwen3TextEncoder::unused_tensors() const {
+  std::vector<std::string> names{"model.norm.weight", "lm_head.weight"};
+  for (std::int64_t i = Qwen3Config::kHiddenStates.back(); i < config_.layers; ++i)
+    names.push_back(layer_name(i) + ".");
+  return names;
+}
+
+Qwen3Layer Qwen3TextEncoder::declare_layer(const std::string& layer) {
+  const std::int64_t hidden = config_.hidden;
+  const Shape q{config_.heads * config_.head_dim, hidden};
+  const Shape kv{config_.kv_heads * config_.head_dim, hidden};
+  const Shape up{config_.intermediate, hidden};
+  const std::string attention = layer + ".self_attn.";
+  const std::string mlp = layer + ".mlp.";
+  return {
+      weights_.single(layer + ".input_layernorm.weight", {hidden}),
+      weights_.fused(
+          attention + "qkv_proj.weight",
+          {{attention + "q_proj.weight", q}, {attention + "k_proj.weight", kv}, {attention + "v_proj.weight", kv}}),
+      weights_.single(attention + "q_norm.weight", {config_.head_dim}),
+      weights_.single(attention + "k_norm.weight", {config_.head_dim}),
+      weights_.single(attention + "o_proj.weight", {hidden, config_.heads * config_.head_dim}),
+      weights_.single(layer + ".post_attention_layernorm.weight", {hidden}),
+      weights_.fused(mlp + "gate_up_proj.weight", {{mlp + "gate_proj.weight", up}, {mlp + "up_proj.weight", up}}),
+      weights_.single(mlp + "down_proj.weight", {hidden, config_.intermediate}),
+  };
+}
+
+}  // namespace lamina

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/module_weights.h"
+#include "models/qwen3/qwen3_config.h"
+#include "offload/offload_plan.h"
+
+namespace lamina {
+
+struct Qwen3Layer {
+  const Parameter* input_norm = nullptr;           ///< [hidden]
+  const Parameter* qkv = nullptr;                  ///< [(heads + 2 kv_heads) head_dim, hidden]
+  const Parameter* q_norm = nullptr;               ///< [head_dim]
+  const Parameter* k_norm = nullptr;               ///< [head_dim]
+  const Parameter* out = nullptr;                  ///< [hidden, heads head_dim]
+  const Parameter* post_attention_norm = nullptr;  ///< [hidden]
+  const Parameter* gate_up = nullptr;              ///< [2 intermediate, hidden]
+  const Parameter* down = nullptr;                 ///< [hidden, intermediate]
+};
+
+/// The part of a Qwen3 text model that conditions FLUX.2: its layers up to the last hidden state that is read. Later
+/// layers, the final norm and the head are never loaded, and embeddings are gathered on the host, so nothing stays
+/// outside the streamed layers. Source: transformers, Qwen3Model.
+class Qwen3TextEncoder {
+ public:
+  /// `dtype_of` is asked for every tensor once.
+  Qwen3TextEncoder(const Qwen3Config& config, DTypeOf dtype_of);
+
+  const Qwen3Config& config() const noexcept { return config_; }
+  const OffloadPlan& plan() const noexcept { return plan_; }
+  std::vector<Parameter*> parameters() { return weights_.parameters(); }
+  const std::vector<Qwen3Layer>& layers() const noexcept { return layers_; }
+
+  /// The embedding matrix, which stays on the host.
+  const TensorSpec& embedding() const noexcept { return embedding_; }
+  /// Tensors that a checkpoint may hold and nobody reads: names, and prefixes that end in a dot.
+  std::vector<std::string> unused_tensors() const;
+
+ private:
+  Qwen3Layer declare_layer(const std::string& layer);
+
+  Qwen3Config config_;
+  TensorSpec embedding_;
+  ModuleWeights weights_;
+  std::vector<Qwen3Layer> layers_;
+  OffloadPlan plan_;
+};
+
+}  // namespace lamina
