@@ -1,0 +1,104 @@
+#include "pipelines/flux2/denoise_stage.h"
+
+#include <span>
+
+#include "ops/elementwise.h"
+
+namespace lamina {
+namespace {
+
+std::int64_t text_tokens() {
+  return static_cast<std::int64_t>(kPromptLength);
+}
+
+}  // namespace
+
+void DenoiseStage::lay_out(Arena& arena) {
+  const Flux2Config& config = model_.transformer().config();
+  const std::int64_t image_tokens = latent_tokens() + job_.reference_tokens();
+  const std::int64_t all_tokens = text_tokens() + image_tokens;
+  step_ = 0;
+  texts_.clear();
+  branches_.clear();
+  tokens_ = arena.take(DType::f32, {image_tokens, config.in_channels});
+  cos_ = arena.take(DType::f32, {all_tokens, config.head_dim / 2});
+  sin_ = arena.take(DType::f32, {all_tokens, config.head_dim / 2});
+  timesteps_ = arena.take(DType::f32, {job_.steps, config.timestep_channels});
+  if (config.has_guidance) guidance_ = arena.take(DType::f32, {1, config.timestep_channels});
+  modulation_.emplace(config, arena);
+  const Flux2Activations activations(config, all_tokens, arena);
+  for (std::size_t branch = 0; branch < job_.prompts.size(); ++branch) {
+    texts_.push_back(arena.take(DType::f32, {text_tokens(), config.text_channels}));
+    branches_.emplace_back(model_.transformer(), Flux2Inputs{texts_.back(), tokens_, cos_, sin_, latent_tokens()},
+                           *modulation_, activations, arena);
+  }
+}
+
+void DenoiseStage::upload(StagingUploader& uploader) {
+  const Flux2Config& config = model_.transformer().config();
+  upload_floats(uploader, job_.noise, latents());
+  std::int64_t row = latent_tokens();
+  for (const Flux2Reference& reference : job_.references) {
+    upload_floats(uploader, reference.tokens, tokens_.slice(0, row, row + reference.grid.tokens()));
+    row += reference.grid.tokens();
+  }
+  const RopeTable rope = flux2_rope_table(config, positions());
+  upload_floats(uploader, rope.cos, cos_);
+  upload_floats(uploader, rope.sin, sin_);
+  for (std::int64_t step = 0; step < job_.steps; ++step)
+    upload_floats(uploader,
+                  flux2_sinusoid(job_.schedule.sigmas[static_cast<std::size_t>(step)], config.timestep_channels),
+                  timesteps_.slice(0, step, step + 1));
+  if (guidance_)
+    upload_floats(uploader, flux2_sinusoid(static_cast<float>(job_.guidance_scale), config.timestep_channels),
+                  *guidance_);
+  for (std::size_t branch = 0; branch < texts_.size(); ++branch)
+    upload_floats(uploader, job_.prompt_embeds[branch], texts_[branch]);
+  if (job_.request.keep_tensors)
+    step_download_ = FloatDownload(uploader.stream().device(), job_.steps * latents().shape().elements());
+}
+
+void DenoiseStage::begin(ops::OpContext& context) {
+  modulation_->compute(context, model_.transformer(), timesteps_.slice(0, step_, step_ + 1), guidance_);
+  for (const Flux2Forward& branch : branches_) branch.begin(context);
+}
+
+void DenoiseStage::run_unit(std::size_t unit, ops::OpContext& context) {
+  for (const Flux2Forward& branch : branches_) branch.run_unit(unit, context);
+}
+
+void DenoiseStage::finish(ops::OpContext& context) {
+  for (const Flux2Forward& branch : branches_) branch.finish(context);
+  const TensorView velocity = branches_.front().velocity();
+  if (job_.uses_guidance_branches())
+    ops::guide(context, velocity, branches_.back().velocity(), static_cast<float>(job_.guidance_scale), velocity);
+  const auto step = static_cast<std::size_t>(step_);
+  ops::euler_step(context, velocity, job_.schedule.sigmas[step + 1] - job_.schedule.sigmas[step], latents());
+  if (job_.request.keep_tensors && !context.is_planning())
+    step_download_.copy_async(context.stream(), latents(), step_ * latents().shape().elements());
+  ++step_;
+}
+
+void DenoiseStage::download(Stream& stream) {
+  download_ = FloatDownload(stream.device(), latents().shape().elements());
+  download_.copy_async(stream, latents());
+}
+
+void DenoiseStage::collect() {
+  job_.latents = download_.values();
+  if (job_.request.keep_tensors) job_.step_latents = step_download_.values();
+}
+
+std::vector<Flux2Position> DenoiseStage::positions() const {
+  std::vector<Flux2Position> positions = flux2_text_positions(text_tokens());
+  const auto append = [&](std::int32_t time, const TokenGrid& grid) {
+    const std::vector<Flux2Position> rows = flux2_image_positions(time, grid.rows, grid.columns);
+    positions.insert(positions.end(), rows.begin(), rows.end());
+  };
+  append(0, job_.grid);
+  for (std::size_t i = 0; i < job_.references.size(); ++i)
+    append(flux2_reference_time(static_cast<std::int32_t>(i)), job_.references[i].grid);
+  return positions;
+}
+
+}  // namespace lamina

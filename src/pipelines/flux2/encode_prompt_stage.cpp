@@ -1,0 +1,48 @@
+#include "pipelines/flux2/encode_prompt_stage.h"
+
+#include "models/qwen3/qwen3_inputs.h"
+
+namespace lamina {
+
+void EncodePromptStage::lay_out(Arena& arena) {
+  const Qwen3Config& config = model_.text_encoder().config();
+  const auto tokens = static_cast<std::int64_t>(kPromptLength);
+  embeddings_.clear();
+  samples_.clear();
+  cos_ = arena.take(DType::f32, {tokens, config.head_dim / 2});
+  sin_ = arena.take(DType::f32, {tokens, config.head_dim / 2});
+  const Qwen3Activations activations(config, tokens, arena);
+  for (const PromptTokens& prompt : job_.prompts) {
+    embeddings_.push_back(arena.take(DType::f32, {tokens, config.hidden}));
+    samples_.emplace_back(model_.text_encoder(),
+                          Qwen3Inputs{embeddings_.back(), cos_, sin_, static_cast<std::int64_t>(prompt.real_count)},
+                          activations, arena);
+  }
+}
+
+void EncodePromptStage::upload(StagingUploader& uploader) {
+  const RopeTable rope = qwen3_rope_table(model_.text_encoder().config(), static_cast<std::int64_t>(kPromptLength));
+  upload_floats(uploader, rope.cos, cos_);
+  upload_floats(uploader, rope.sin, sin_);
+  for (std::size_t i = 0; i < job_.prompts.size(); ++i)
+    upload_floats(uploader, model_.embed(job_.prompts[i].ids), embeddings_[i]);
+}
+
+std::vector<PassMember*> EncodePromptStage::members() {
+  std::vector<PassMember*> members;
+  for (Qwen3Sample& sample : samples_) members.push_back(&sample);
+  return members;
+}
+
+void EncodePromptStage::download(Stream& stream) {
+  for (const Qwen3Sample& sample : samples_) {
+    const TensorView states = sample.hidden_states();
+    downloads_.emplace_back(stream.device(), states.shape().elements()).copy_async(stream, states);
+  }
+}
+
+void EncodePromptStage::collect() {
+  for (const FloatDownload& download : downloads_) job_.prompt_embeds.push_back(download.values());
+}
+
+}  // namespace lamina

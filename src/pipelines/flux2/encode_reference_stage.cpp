@@ -1,0 +1,33 @@
+#include "pipelines/flux2/encode_reference_stage.h"
+
+namespace lamina {
+
+void EncodeReferenceStage::lay_out(Arena& arena) {
+  const Flux2VaeConfig& config = model_.vae_config();
+  const std::int64_t factor = config.spatial_factor();
+  const ReferenceImage& image = reference_.image;
+  arena_ = &arena;
+  image_ = arena.take(DType::f32, {image.height, image.width, Flux2VaeConfig::kImageChannels});
+  pixels_ = arena.take(DType::f32, {image.height / factor, image.width / factor, config.latent_channels});
+  mean_ = arena.take(DType::f32, {config.packed_channels()});
+  deviation_ = arena.take(DType::f32, {config.packed_channels()});
+  tokens_ = arena.take(DType::f32, {reference_.grid.tokens(), config.packed_channels()});
+}
+
+void EncodeReferenceStage::upload(StagingUploader& uploader) {
+  upload_floats(uploader, reference_.image.values, image_);
+  upload_floats(uploader, model_.latent_statistics().mean, mean_);
+  upload_floats(uploader, model_.latent_statistics().deviation, deviation_);
+}
+
+void EncodeReferenceStage::run_outside(ops::OpContext& context) {
+  model_.vae_encoder().encode(context, *arena_, image_, pixels_);
+  ops::pack_latents(context, pixels_, {mean_, deviation_}, tokens_);
+}
+
+void EncodeReferenceStage::download(Stream& stream) {
+  download_ = FloatDownload(stream.device(), tokens_.shape().elements());
+  download_.copy_async(stream, tokens_);
+}
+
+}  // namespace lamina

@@ -1,0 +1,104 @@
+#include "pipelines/flux2/flux2_job.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+#include "pipelines/image.h"
+#include "pipelines/noise.h"
+
+namespace lamina {
+namespace {
+
+constexpr std::int64_t kDistilledSteps = 4;
+constexpr std::int64_t kBaseSteps = 50;
+constexpr double kBaseGuidance = 4.0;
+
+void decide_guidance(const Flux2Model& model, Flux2Job& job) {
+  const auto asked = job.request.guidance_scale;
+  if (asked && !(*asked >= 0 && *asked <= 100))
+    fail(ErrorCode::invalid_argument, "guidance_scale {}: a number from 0 to 100 is expected", *asked);
+  if (model.is_distilled()) {
+    job.guidance_scale = 1;
+    if (asked) job.notes.push_back(fmt::format("guidance-scale {} has no effect: the model is distilled", *asked));
+    return;
+  }
+  job.guidance_scale = asked.value_or(kBaseGuidance);
+}
+
+void decide_references(const Flux2Model& model, Flux2Job& job) {
+  const std::int64_t patch = model.geometry().patch_pixels();
+  for (const std::string& file : job.request.images) {
+    Flux2Reference& reference = job.references.emplace_back();
+    reference.image = prepare_reference(read_image(file), patch, file);
+    reference.grid = {reference.image.height / patch, reference.image.width / patch};
+  }
+}
+
+void decide_size(const Flux2Model& model, Flux2Job& job) {
+  const std::int64_t standard = model.vae_config().sample_size;
+  const bool follows_image = !job.references.empty();
+  job.height = job.request.height.value_or(follows_image ? job.references.front().image.height : standard);
+  job.width = job.request.width.value_or(follows_image ? job.references.front().image.width : standard);
+  job.grid = model.geometry().grid(job.height, job.width);
+}
+
+void tokenize(const Flux2Model& model, Flux2Job& job) {
+  job.prompts.push_back(encode_chat_prompt(model.tokenizer(), job.request.prompt));
+  if (job.prompts.front().cut_count > 0)
+    job.notes.push_back(fmt::format("the prompt is {} tokens longer than the {} the model reads; its end was cut off",
+                                    job.prompts.front().cut_count, kPromptLength));
+  const bool embeds_guidance = model.transformer().config().has_guidance;
+  if (job.guidance_scale > 1 && !embeds_guidance) job.prompts.push_back(encode_chat_prompt(model.tokenizer(), ""));
+}
+
+std::vector<float> read_noise_file(const std::string& file, const Shape& shape) {
+  const Checkpoint checkpoint = Checkpoint::open_file(file);
+  const TensorSpec* found = checkpoint.find("noise");
+  if (found != nullptr && found->dtype != DType::f32)
+    fail(ErrorCode::incompatible, "{}: tensor 'noise' is {}; F32 is expected", file, to_string(found->dtype));
+  const ConstTensorView view = checkpoint.view({"noise", DType::f32, shape});
+  std::vector<float> values(static_cast<std::size_t>(shape.elements()));
+  std::memcpy(values.data(), view.data(), view.span_bytes());
+  return values;
+}
+
+/// Noise is drawn as [1, channels, rows, columns]; tokens are [rows * columns, channels].
+void draw_noise(const Flux2Model& model, Flux2Job& job) {
+  const std::int64_t channels = model.vae_config().packed_channels();
+  const std::int64_t tokens = job.grid.tokens();
+  const Shape shape{1, channels, job.grid.rows, job.grid.columns};
+  const DType dtype = job.request.noise_dtype == NoiseDType::bfloat16 ? DType::bf16 : DType::f32;
+  const std::vector<float> drawn =
+      job.request.noise_file.empty() ? torch_randn(job.request.seed, static_cast<std::size_t>(shape.elements()), dtype)
+                                     : read_noise_file(job.request.noise_file, shape);
+  job.noise.resize(drawn.size());
+  for (std::int64_t channel = 0; channel < channels; ++channel)
+    for (std::int64_t token = 0; token < tokens; ++token)
+      job.noise[static_cast<std::size_t>(token * channels + channel)] =
+          drawn[static_cast<std::size_t>(channel * tokens + token)];
+}
+
+}  // namespace
+
+std::int64_t Flux2Job::reference_tokens() const {
+  std::int64_t tokens = 0;
+  for (const Flux2Reference& reference : references) tokens += reference.grid.tokens();
+  return tokens;
+}
+
+Flux2Job Flux2Job::plan(const Flux2Model& model, const GenerateRequest& request) {
+  Flux2Job job;
+  job.request = request;
+  decide_guidance(model, job);
+  job.steps = request.num_inference_steps.value_or(model.is_distilled() ? kDistilledSteps : kBaseSteps);
+  if (job.steps < 1) fail(ErrorCode::invalid_argument, "num_inference_steps {}: at least 1 is expected", job.steps);
+  decide_references(model, job);
+  decide_size(model, job);
+  job.schedule = model.scheduler().schedule(job.grid.tokens(), job.steps);
+  tokenize(model, job);
+  draw_noise(model, job);
+  return job;
+}
+
+}  // namespace lamina

@@ -1,0 +1,119 @@
+#include "pipelines/flux2/flux2_pipeline.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "pipelines/flux2/decode_stage.h"
+#include "pipelines/flux2/denoise_stage.h"
+#include "pipelines/flux2/encode_prompt_stage.h"
+#include "pipelines/flux2/encode_reference_stage.h"
+#include "pipelines/flux2/flux2_model.h"
+#include "pipelines/image.h"
+
+namespace lamina {
+namespace {
+
+/// -1..1 as 0..1.
+std::vector<float> to_unit_range(std::vector<float> values) {
+  for (float& value : values) value = std::clamp(value * 0.5F + 0.5F, 0.0F, 1.0F);
+  return values;
+}
+
+/// [height, width, 3] as [3, height, width].
+std::vector<float> to_planes(const std::vector<float>& values) {
+  const std::size_t pixels = values.size() / 3;
+  std::vector<float> planes(values.size());
+  for (std::size_t pixel = 0; pixel < pixels; ++pixel)
+    for (std::size_t channel = 0; channel < 3; ++channel)
+      planes[channel * pixels + pixel] = values[pixel * 3 + channel];
+  return planes;
+}
+
+class Flux2Generation final : public Generation {
+ public:
+  Flux2Generation(const Flux2Model& model, const GenerateRequest& request) : job_(Flux2Job::plan(model, request)) {
+    stages_.push_back(std::make_unique<EncodePromptStage>(model, job_));
+    for (Flux2Reference& reference : job_.references)
+      stages_.push_back(std::make_unique<EncodeReferenceStage>(model, reference));
+    stages_.push_back(std::make_unique<DenoiseStage>(model, job_));
+    stages_.push_back(std::make_unique<DecodeStage>(model, job_));
+  }
+
+  std::vector<Stage*> stages() override {
+    std::vector<Stage*> stages;
+    for (const std::unique_ptr<Stage>& stage : stages_) stages.push_back(stage.get());
+    return stages;
+  }
+
+  GenerateResult result() override {
+    GenerateResult result;
+    const std::vector<float> image = to_unit_range(job_.image);
+    RgbImage picture = quantize_image(image, job_.height, job_.width);
+    result.picture = {picture.width, picture.height, std::move(picture.pixels)};
+    result.settings = settings();
+    if (job_.request.keep_tensors) result.tensors = tensors(image);
+    result.notes = job_.notes;
+    return result;
+  }
+
+ private:
+  std::vector<std::pair<std::string, std::string>> settings() const {
+    const GenerateRequest& request = job_.request;
+    std::vector<std::pair<std::string, std::string>> settings{
+        {"prompt", request.prompt},
+        {"height", std::to_string(job_.height)},
+        {"width", std::to_string(job_.width)},
+        {"num_inference_steps", std::to_string(job_.steps)},
+        {"guidance_scale", fmt::format("{}", job_.guidance_scale)}};
+    if (request.noise_file.empty()) {
+      settings.emplace_back("seed", std::to_string(request.seed));
+      settings.emplace_back("noise_dtype", request.noise_dtype == NoiseDType::bfloat16 ? "bfloat16" : "float32");
+    } else {
+      settings.emplace_back("noise", "given");
+    }
+    if (!request.images.empty()) settings.emplace_back("reference_images", std::to_string(request.images.size()));
+    return settings;
+  }
+
+  std::vector<ResultTensor> tensors(const std::vector<float>& image) const {
+    const auto text_tokens = static_cast<std::int64_t>(kPromptLength);
+    const auto channels = [](const std::vector<float>& values, std::int64_t rows) {
+      return static_cast<std::int64_t>(values.size()) / rows;
+    };
+    const auto& embeds = job_.prompt_embeds;
+    std::vector<ResultTensor> tensors{
+        {"prompt_embeds", {text_tokens, channels(embeds.front(), text_tokens)}, embeds.front()}};
+    if (job_.uses_guidance_branches())
+      tensors.push_back({"negative_prompt_embeds", {text_tokens, channels(embeds.back(), text_tokens)}, embeds.back()});
+    const std::int64_t tokens = job_.grid.tokens();
+    tensors.push_back(
+        {"latents", {job_.steps, tokens, channels(job_.step_latents, job_.steps * tokens)}, job_.step_latents});
+    tensors.push_back({"image", {3, job_.height, job_.width}, to_planes(image)});
+    return tensors;
+  }
+
+  Flux2Job job_;
+  std::vector<std::unique_ptr<Stage>> stages_;
+};
+
+class Flux2Pipeline final : public Pipeline {
+ public:
+  explicit Flux2Pipeline(const ModelFolder& folder) : model_(folder) {}
+
+  const std::vector<ModelPart>& parts() const override { return model_.parts(); }
+  std::unique_ptr<Generation> start(const GenerateRequest& request) override {
+    return std::make_unique<Flux2Generation>(model_, request);
+  }
+
+ private:
+  Flux2Model model_;
+};
+
+}  // namespace
+
+std::unique_ptr<Pipeline> open_flux2_pipeline(const ModelFolder& folder) {
+  return std::make_unique<Flux2Pipeline>(folder);
+}
+
+}  // namespace lamina
