@@ -1,0 +1,33 @@
+#include "engine/generator.h"
+
+#include <utility>
+
+#include "engine/report.h"
+
+namespace lamina {
+
+Generator::Generator(std::unique_ptr<Device> device, std::unique_ptr<Pipeline> pipeline, const OffloadOptions& options)
+    : device_(std::move(device)),
+      pipeline_(std::move(pipeline)),
+      compute_(device_->create_stream("compute")),
+      copy_(device_->create_stream("copy")),
+      host_(*device_, *compute_, *copy_, pipeline_->parts(), options),
+      runner_(*device_, *compute_, host_, pipeline_->parts()) {}
+
+GenerateResult Generator::generate(const GenerateRequest& request, const ProgressFunction& progress) {
+  const std::unique_ptr<Generation> generation = pipeline_->start(request);
+  std::vector<StageNeed> needs;
+  for (Stage* stage : generation->stages()) {
+    needs.push_back(runner_.measure(*stage));
+    runner_.check_fits(needs.back());
+  }
+  std::vector<StageReport> reports;
+  for (std::size_t i = 0; i < needs.size(); ++i)
+    reports.push_back(runner_.run(*generation->stages()[i], needs[i], progress));
+  GenerateResult result = generation->result();
+  result.report_json = report_json({*device_, host_, pipeline_->parts(), reports, result});
+  stage_reports_ = std::move(reports);
+  return result;
+}
+
+}  // namespace lamina

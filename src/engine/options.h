@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/part_host.h"
+#include "lamina/engine.h"
+#include "pipelines/pipeline.h"
+
+namespace lamina {
+
+/// The offload half of a configuration; throws invalid_argument naming the field.
+OffloadOptions offload_options(const EngineConfig& config);
+
+/// What of the configuration has no effect on these parts, and why, one sentence each.
+std::vector<std::string> configuration_notes(const EngineConfig& config, const std::vector<ModelPart>& parts);
+
+}  // namespace lamina

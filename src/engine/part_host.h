@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "device/device.h"
+#include "offload/active_part.h"
+#include "pipelines/pipeline.h"
+
+namespace lamina {
+
+/// How the parts of a pipeline live on host and device.
+struct OffloadOptions {
+  bool stream = false;
+  std::size_t ring_slots = 2;
+  std::size_t resident_blocks = 0;  ///< of the part that keeps resident layers
+  ResidentPolicy resident_policy = ResidentPolicy::leading;
+  bool poison_released = false;
+  bool record_timeline = false;
+};
+
+/// The options as they apply to one part.
+ResidencyOptions residency_of(const ModelPart& part, const OffloadOptions& options);
+
+/// Owns the host images of a pipeline's parts and decides when a part is on the device. Streaming: images of all parts
+/// are pinned once, and a part is active only while a stage uses it. Not streaming: every part is loaded to the device
+/// at the start and stays, and the host keeps no copy. One thread uses it; device, streams and pipeline outlive it.
+class PartHost {
+ public:
+  PartHost(Device& device, Stream& compute, Stream& copy, const std::vector<ModelPart>& parts,
+           const OffloadOptions& options);
+
+  /// The part, set up: valid until the next call or `release`.
+  ActivePart& activate(std::size_t part);
+  /// Frees what `activate` set up, where parts do not stay.
+  void release();
+
+  PartMemory memory_of(std::size_t part) const;
+  /// Device bytes of parts that stay, other than `part`.
+  std::size_t kept_bytes_besides(std::size_t part) const;
+  /// Host bytes held for weights.
+  std::size_t host_bytes() const;
+  const OffloadOptions& options() const noexcept { return options_; }
+
+ private:
+  std::unique_ptr<ActivePart> set_up(std::size_t part, UnitSource& source);
+
+  Device& device_;
+  Stream& compute_;
+  Stream& copy_;
+  const std::vector<ModelPart>& parts_;
+  OffloadOptions options_;
+  std::vector<std::unique_ptr<UnitSource>> sources_;  // streaming: by part
+  std::vector<std::unique_ptr<ActivePart>> active_;   // by part
+};
+
+}  // namespace lamina

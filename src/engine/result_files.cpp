@@ -1,0 +1,34 @@
+#include "engine/result_files.h"
+
+#include <utility>
+#include <vector>
+
+#include "pipelines/image.h"
+#include "weights/safetensors_writer.h"
+
+namespace lamina {
+
+void write_png(AtomicFile file, const GenerateResult& result) {
+  std::vector<PngText> texts;
+  for (const auto& [key, value] : result.settings) texts.push_back({key, value});
+  write_png(std::move(file), {result.picture.height, result.picture.width, result.picture.rgb}, texts);
+}
+
+void write_tensors(AtomicFile file, const GenerateResult& result) {
+  std::vector<NamedTensor> tensors;
+  for (const ResultTensor& tensor : result.tensors)
+    tensors.push_back({tensor.name, ConstTensorView(reinterpret_cast<const std::byte*>(tensor.values.data()),
+                                                    DType::f32, Shape(std::span<const std::int64_t>(tensor.shape)))});
+  write_safetensors(file, tensors);
+  file.commit();
+}
+
+void write_png(const GenerateResult& result, const std::string& path) {
+  write_png(AtomicFile(path), result);
+}
+
+void write_tensors(const GenerateResult& result, const std::string& path) {
+  write_tensors(AtomicFile(path), result);
+}
+
+}  // namespace lamina

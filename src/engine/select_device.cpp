@@ -1,0 +1,15 @@
+#include "engine/select_device.h"
+
+#include "base/error.h"
+#include "device/cpu/cpu_device.h"
+
+namespace lamina {
+
+std::unique_ptr<Device> select_device(const std::string& name, std::optional<std::size_t> memory_limit_bytes) {
+  if (name == "auto" || name == "cpu") return create_cpu_device({.memory_limit_bytes = memory_limit_bytes});
+  if (name.starts_with("cuda"))
+    fail(ErrorCode::unavailable, "device '{}': this build has no CUDA backend; use --device cpu", name);
+  fail(ErrorCode::invalid_argument, "device '{}' is unknown; use auto or cpu", name);
+}
+
+}  // namespace lamina
