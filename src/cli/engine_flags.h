@@ -1,0 +1,23 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+
+#include "lamina/engine.h"
+
+namespace lamina {
+
+/// The flags that describe an engine, shared by the commands that make one.
+struct EngineFlags {
+  EngineConfig config;
+  std::string device_memory;
+  std::string resident_policy = "leading";
+
+  /// Adds MODEL and the flags to a command. A flag that another one must accompany is an error without it.
+  void add_to(CLI::App& command);
+  /// The configuration, after parsing. Throws invalid_argument naming the flag.
+  EngineConfig parsed() const;
+};
+
+}  // namespace lamina

@@ -1,0 +1,114 @@
+#include "cli/generate_command.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "cli/engine_flags.h"
+#include "cli/progress_bar.h"
+#include "cli/run_summary.h"
+#include "engine/result_files.h"
+
+namespace lamina {
+namespace {
+
+struct GenerateFlags {
+  EngineFlags engine;
+  GenerateRequest request;
+  std::string noise_dtype = "float32";
+  std::string output;
+  std::string save_tensors;
+  std::string report;
+};
+
+/// The files a run writes, opened before any work so that a path that cannot be written is refused at once.
+struct OutputFiles {
+  explicit OutputFiles(const GenerateFlags& flags) : picture(flags.output) {
+    if (!flags.save_tensors.empty()) tensors.emplace(flags.save_tensors);
+    if (!flags.report.empty()) report.emplace(flags.report);
+  }
+
+  AtomicFile picture;
+  std::optional<AtomicFile> tensors;
+  std::optional<AtomicFile> report;
+};
+
+void add_request_flags(CLI::App& command, GenerateFlags& flags) {
+  GenerateRequest& request = flags.request;
+  command.add_option("--prompt", request.prompt, "What the picture shows")->required();
+  command.add_option("--image", request.images, "Reference image to edit, PNG or JPEG; may be given several times")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  command.add_option("--height", request.height, "Pixels; default: the model's size, or the first image's");
+  command.add_option("--width", request.width, "Pixels; default as for --height");
+  command.add_option("--num-inference-steps", request.num_inference_steps, "Default: 50, distilled models 4");
+  command.add_option("--guidance-scale", request.guidance_scale, "Default: 4; distilled models take none");
+  CLI::Option* seed = command.add_option("--seed", request.seed, "Seed of the noise")->capture_default_str();
+  CLI::Option* dtype =
+      command
+          .add_option("--noise-dtype", flags.noise_dtype, "Draw the noise in float32, or as a bfloat16 pipeline does")
+          ->check(CLI::IsMember({"float32", "bfloat16"}))
+          ->capture_default_str();
+  command.add_option("--noise", request.noise_file, "Take tensor 'noise' of this safetensors file instead")
+      ->excludes(seed)
+      ->excludes(dtype);
+}
+
+void add_output_flags(CLI::App& command, GenerateFlags& flags) {
+  command.add_option("--output", flags.output, "The PNG to write")->required();
+  command.add_option("--save-tensors", flags.save_tensors,
+                     "Write prompt_embeds, latents of every step and the image as safetensors");
+  command.add_option("--report", flags.report, "Write what the run did, as JSON");
+}
+
+void check_picture_name(const std::string& output) {
+  std::string extension = std::filesystem::path(output).extension().string();
+  std::ranges::transform(extension, extension.begin(), [](unsigned char c) { return std::tolower(c); });
+  for (const std::string_view other : {".jpg", ".jpeg", ".webp", ".gif", ".bmp"})
+    if (extension == other)
+      fail(ErrorCode::invalid_argument, "--output {}: pictures are written as PNG; name a .png file", output);
+}
+
+void run_generate(GenerateFlags& flags) {
+  check_picture_name(flags.output);
+  flags.request.noise_dtype = flags.noise_dtype == "bfloat16" ? NoiseDType::bfloat16 : NoiseDType::float32;
+  flags.request.keep_tensors = !flags.save_tensors.empty();
+  const EngineConfig config = flags.engine.parsed();
+  OutputFiles files(flags);
+
+  Engine engine(config);
+  for (const std::string& note : engine.notes()) spdlog::info(note);
+  GenerateResult result;
+  {
+    ProgressBar bar;
+    result = engine.generate(flags.request, [&](const Progress& progress) { bar.show(progress); });
+  }
+  for (const std::string& note : result.notes) spdlog::warn(note);
+  write_png(std::move(files.picture), result);
+  if (files.tensors) write_tensors(std::move(*files.tensors), result);
+  if (files.report) {
+    files.report->write(std::as_bytes(std::span(result.report_json)));
+    files.report->commit();
+  }
+  fmt::print("{}\n{}", flags.output, summarize_run(result));
+}
+
+}  // namespace
+
+void add_generate_command(CLI::App& app) {
+  const auto flags = std::make_shared<GenerateFlags>();
+  CLI::App& command = *app.add_subcommand("generate", "Make a picture from a prompt");
+  flags->engine.add_to(command);
+  add_request_flags(command, *flags);
+  add_output_flags(command, *flags);
+  command.callback([flags] { run_generate(*flags); });
+}
+
+}  // namespace lamina

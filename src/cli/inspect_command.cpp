@@ -1,0 +1,26 @@
+#include "cli/inspect_command.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "cli/engine_flags.h"
+
+namespace lamina {
+
+void add_inspect_command(CLI::App& app) {
+  struct Flags {
+    EngineFlags engine;
+    bool json = false;
+  };
+  const auto flags = std::make_shared<Flags>();
+  CLI::App& command = *app.add_subcommand("inspect", "Show what a model holds, what would stream and what stays");
+  flags->engine.add_to(command);
+  command.add_flag("--json", flags->json, "Print JSON");
+  command.callback([flags] {
+    const Inspection inspection = inspect(flags->engine.parsed());
+    fmt::print("{}{}", flags->json ? inspection.json : inspection.text, flags->json ? "\n" : "");
+  });
+}
+
+}  // namespace lamina

@@ -1,0 +1,10 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace lamina {
+
+/// `lamina inspect MODEL [--json]`.
+void add_inspect_command(CLI::App& app);
+
+}  // namespace lamina

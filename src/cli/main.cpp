@@ -1,0 +1,61 @@
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "cli/generate_command.h"
+#include "cli/inspect_command.h"
+#include "lamina/engine.h"
+
+namespace {
+
+constexpr int kExitFailure = 1;
+constexpr int kExitRefused = 2;
+
+/// OpenMP threads spin between oneDNN's parallel regions unless told otherwise, and on a machine with other work that
+/// costs twenty times the run (docs/performance.md). libgomp reads its environment before `main`, so the program has to
+/// start once more. Where that fails it goes on as it is.
+void restart_with_waiting_openmp_threads(char** argv) {
+  constexpr const char* kVariable = "OMP_WAIT_POLICY";
+  if (std::getenv(kVariable) != nullptr || ::setenv(kVariable, "passive", 0) != 0) return;
+  ::execv("/proc/self/exe", argv);
+  spdlog::warn("could not restart with {}=passive; other work on this machine may slow this run", kVariable);
+}
+
+/// Errors of the caller's making exit with 2, failures of device or program with 1.
+int exit_code(lamina::ErrorCode code) {
+  return code == lamina::ErrorCode::device || code == lamina::ErrorCode::internal ? kExitFailure : kExitRefused;
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Lamina runs diffusion transformers whose weights do not fit on the accelerator.", "lamina");
+  app.set_version_flag("--version", lamina::version());
+  app.require_subcommand(1);
+  lamina::add_generate_command(app);
+  lamina::add_inspect_command(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kExitRefused;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  lamina::setup_logging(spdlog::level::info);
+  restart_with_waiting_openmp_threads(argv);
+  try {
+    return run(argc, argv);
+  } catch (const lamina::Error& error) {
+    fmt::print(stderr, "lamina: {}: {}\n", lamina::to_string(error.code()), error.message());
+    return exit_code(error.code());
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "lamina: internal: {}\n", error.what());
+    return kExitFailure;
+  }
+}

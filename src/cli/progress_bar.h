@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+
+#include "lamina/generate.h"
+
+namespace lamina {
+
+/// Draws the progress of stages on stderr: a bar that moves where stderr is a terminal, else one line for each stage
+/// with passes when it is done.
+class ProgressBar {
+ public:
+  ProgressBar();
+  /// Ends an unfinished line.
+  ~ProgressBar();
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+
+  void show(const Progress& progress);
+
+ private:
+  bool is_terminal_;
+  bool line_open_ = false;
+};
+
+}  // namespace lamina

@@ -1,0 +1,166 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "base/json.h"
+
+namespace lamina::test {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+struct Outcome {
+  int exit_code = -1;
+  std::string out;
+  std::string err;
+};
+
+std::string slurp(std::FILE* file) {
+  std::rewind(file);
+  std::string text;
+  std::array<char, 4096> buffer{};
+  while (const std::size_t count = std::fread(buffer.data(), 1, buffer.size(), file)) text.append(buffer.data(), count);
+  return text;
+}
+
+/// Runs the program with these arguments, without a shell.
+Outcome run_lamina(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), LAMINA_PROGRAM);
+  std::FILE* out = std::tmpfile();
+  std::FILE* err = std::tmpfile();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(::fileno(out), STDOUT_FILENO);
+    ::dup2(::fileno(err), STDERR_FILENO);
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    ::execv(LAMINA_PROGRAM, argv.data());
+    ::_exit(127);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  Outcome outcome{WIFEXITED(status) ? WEXITSTATUS(status) : -1, slurp(out), slurp(err)};
+  std::fclose(out);
+  std::fclose(err);
+  return outcome;
+}
+
+class Cli : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / ("lamina-cli-test-" + std::to_string(::getpid()));
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string file(const std::string& name) const { return (folder_ / name).string(); }
+
+  /// A small run; later arguments override nothing, they add.
+  std::vector<std::string> generate(const std::vector<std::string>& more, const std::string& model = kModel) const {
+    std::vector<std::string> arguments{"generate", model,     "--prompt", "a red circle",          "--height",
+                                       "32",       "--width", "32",       "--num-inference-steps", "1"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  }
+
+  static inline const std::string kModel = LAMINA_MODELS_DIR "/tiny-shapes";
+  fs::path folder_;
+};
+
+/// Exit code 2 and one line on stderr that holds all of `parts`.
+void expect_refused(const Outcome& outcome, const std::vector<std::string>& parts) {
+  EXPECT_EQ(outcome.exit_code, 2) << outcome.err;
+  EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  for (const std::string& part : parts) EXPECT_THAT(outcome.err, HasSubstr(part));
+}
+
+TEST_F(Cli, GeneratesAPictureReportAndTensors) {
+  const Outcome outcome = run_lamina(
+      generate({"--enable-distributed-layerwise-offload", "--device-memory", "13MiB", "--seed", "3", "--output",
+                file("a.png"), "--report", file("a.json"), "--save-tensors", file("a.safetensors")}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_THAT(outcome.out, HasSubstr(file("a.png")));
+  EXPECT_THAT(outcome.out, HasSubstr("streamed"));
+  const Json report = read_json_file(file("a.json"));
+  EXPECT_EQ(report.at("configuration").at("offload"), "dlo");
+  EXPECT_LE(report.at("device_peak_bytes").get<std::size_t>(), 13U << 20);
+  EXPECT_TRUE(fs::exists(file("a.safetensors")));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator{}), 3);
+}
+
+TEST_F(Cli, EqualPicturesAreEqualFilesInEveryMode) {
+  ASSERT_EQ(run_lamina(generate({"--seed", "3", "--output", file("resident.png")})).exit_code, 0);
+  ASSERT_EQ(run_lamina(generate({"--seed", "3", "--enable-distributed-layerwise-offload", "--dlo-resident-layers", "5",
+                                 "--dlo-resident-policy", "spread", "--dlo-slots", "3", "--output", file("dlo.png")}))
+                .exit_code,
+            0);
+  ASSERT_EQ(run_lamina(generate({"--seed", "4", "--output", file("other.png")})).exit_code, 0);
+  EXPECT_EQ(read_text_file(file("resident.png")), read_text_file(file("dlo.png")));
+  EXPECT_NE(read_text_file(file("resident.png")), read_text_file(file("other.png")));
+  EXPECT_THAT(read_text_file(file("dlo.png")), HasSubstr("a red circle"));
+}
+
+TEST_F(Cli, RefusalsAreOneLineAndExitCodeTwo) {
+  const std::string out = file("x.png");
+  expect_refused(run_lamina(generate({"--output", out}, "/no/such/model")),
+                 {"not_found", "no such model", "/no/such/model"});
+  expect_refused(run_lamina(generate({"--output", "/no/such/folder/x.png"})), {"/no/such/folder"});
+  expect_refused(run_lamina(generate({"--output", file("x.jpg")})), {"--output", "PNG"});
+  expect_refused(run_lamina(generate({"--output", out, "--device-memory", "much"})), {"--device-memory", "much"});
+  expect_refused(run_lamina(generate({"--output", out, "--device", "cuda"})), {"unavailable", "cuda"});
+  expect_refused(run_lamina(generate({"--output", out, "--device-memory", "4MiB"})),
+                 {"out_of_device_memory", "4.0 MiB"});
+  EXPECT_TRUE(fs::is_empty(folder_)) << "a refused run left a file behind";
+}
+
+TEST_F(Cli, AnOutputThatCannotBeWrittenIsRefusedBeforeAnyWork) {
+  const Outcome outcome = run_lamina(generate({"--output", "/proc/x.png"}, "/no/such/model"));
+  expect_refused(outcome, {"/proc/x.png"});
+}
+
+TEST_F(Cli, UnknownAndIneffectiveFlagsAreErrors) {
+  const std::vector<std::vector<std::string>> rows{
+      {"--no-such-flag"},
+      {"--dlo-slots", "3"},
+      {"--dlo-resident-layers", "3"},
+      {"--enable-distributed-layerwise-offload", "--dlo-resident-policy", "spread"},
+      {"--enable-distributed-layerwise-offload", "--dlo-slots", "0"},
+      {"--noise", "n.safetensors", "--seed", "4"},
+      {"--noise", "n.safetensors", "--noise-dtype", "bfloat16"},
+      {"--noise-dtype", "float64"},
+      {"--seed", "x"}};
+  for (std::vector<std::string> row : rows) {
+    row.insert(row.end(), {"--output", file("x.png")});
+    const Outcome outcome = run_lamina(generate(row));
+    EXPECT_EQ(outcome.exit_code, 2) << row.front();
+    EXPECT_FALSE(outcome.err.empty());
+  }
+  EXPECT_EQ(run_lamina({}).exit_code, 2);
+  EXPECT_EQ(run_lamina({"--help"}).exit_code, 0);
+  EXPECT_EQ(run_lamina({"generate", "--help"}).exit_code, 0);
+}
+
+TEST_F(Cli, InspectShowsWhatStreams) {
+  const Outcome text = run_lamina({"inspect", kModel, "--enable-distributed-layerwise-offload"});
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("single_transformer_blocks"));
+  const Outcome json = run_lamina({"inspect", kModel, "--json"});
+  EXPECT_EQ(json.exit_code, 0) << json.err;
+  EXPECT_EQ(parse_json(json.out, "stdout").at("parts").size(), 4U);
+}
+
+}  // namespace
+}  // namespace lamina::test
