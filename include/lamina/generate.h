@@ -15,8 +15,8 @@ enum class NoiseDType { float32, bfloat16 };
 
 /// One picture to make. Unset fields take the checkpoint's defaults.
 struct GenerateRequest {
-  std::string prompt;               ///< UTF-8; empty is legal
-  std::vector<std::string> images;  ///< PNG or JPEG files to edit, in order
+  std::string prompt;                  ///< UTF-8; empty is legal
+  std::vector<std::string> images;     ///< PNG or JPEG files to edit, in order
   std::optional<std::int64_t> height;  ///< pixels
   std::optional<std::int64_t> width;
   std::optional<std::int64_t> num_inference_steps;
@@ -44,17 +44,17 @@ struct GenerateResult {
   /// What determines the picture, as it stands in a written PNG: prompt, seed, size, steps, guidance.
   std::vector<std::pair<std::string, std::string>> settings;
   std::vector<ResultTensor> tensors;  ///< with keep_tensors
-  std::vector<std::string> notes;    ///< what of the request had no effect, or was cut, and why
-  std::string report_json;           ///< effective configuration, bytes, visits, stall, memory, times
+  std::vector<std::string> notes;     ///< what of the request had no effect, or was cut, and why
+  std::string report_json;            ///< effective configuration, bytes, visits, stall, memory, times
 };
 
 /// Progress of the stage that is running.
 struct Progress {
-  std::string stage;           ///< "encode prompt", "denoise", "decode"
-  std::size_t pass = 0;        ///< passes done
-  std::size_t passes = 0;      ///< of this stage; 0 for a stage without passes
+  std::string stage;       ///< "encode prompt", "denoise", "decode"
+  std::size_t pass = 0;    ///< passes done
+  std::size_t passes = 0;  ///< of this stage; 0 for a stage without passes
   double seconds_per_pass = 0;
-  double stall_share = 0;      ///< of the time so far, 0..1
+  double stall_share = 0;  ///< of the time so far, 0..1
 };
 
 using ProgressFunction = std::function<void(const Progress&)>;

@@ -51,8 +51,8 @@ PartMemory plan_memory(const OffloadPlan& plan, const ResidencyOptions& options)
       }
     }
   }
-  memory.ring_bytes = options.ring_slots > 0 && streamed / options.ring_slots < largest ? streamed
-                                                                                        : options.ring_slots * largest;
+  memory.ring_bytes =
+      options.ring_slots > 0 && streamed / options.ring_slots < largest ? streamed : options.ring_slots * largest;
   return memory;
 }
 
@@ -91,8 +91,8 @@ std::vector<std::vector<UnitBinding>> ActivePart::place_units(const Setup& setup
     const std::vector<StreamUnit>& units = setup.plan.stacks[s].units;
     for (std::size_t u = 0; u < units.size(); ++u) {
       UnitLayout layout = UnitLayout::of(units[u].groups);
-      UnitBinding& binding = stack.emplace_back(UnitBinding{find_parameters(units[u].groups, index),
-                                                            std::move(layout.group_offsets), layout.size_bytes, nullptr});
+      UnitBinding& binding = stack.emplace_back(UnitBinding{
+          find_parameters(units[u].groups, index), std::move(layout.group_offsets), layout.size_bytes, nullptr});
       if (!memory_.resident[s][u]) continue;
       setup.source.fetch_async({s, u}, resident_place, setup.copy);
       binding.resident_data = resident_place;

@@ -17,7 +17,7 @@ namespace lamina {
 
 /// Which weights of a part stay on the device while it is active.
 struct ResidencyOptions {
-  bool stream = false;  ///< false: everything is resident
+  bool stream = false;         ///< false: everything is resident
   std::size_t ring_slots = 2;  ///< ring capacity in units of the largest streamed unit, at least 1
   std::size_t resident_blocks = 0;
   ResidentPolicy resident_policy = ResidentPolicy::leading;
@@ -36,8 +36,8 @@ struct PartMemory {
 PartMemory plan_memory(const OffloadPlan& plan, const ResidencyOptions& options);
 
 /// A model part set up on the device: weights outside the blocks and resident units copied and bound or ready to bind,
-/// a ring and a block stream for the rest. From the end of construction to destruction the outside parameters are bound.
-/// One thread uses it; plan, parameters, source and streams outlive it.
+/// a ring and a block stream for the rest. From the end of construction to destruction the outside parameters are
+/// bound. One thread uses it; plan, parameters, source and streams outlive it.
 class ActivePart {
  public:
   struct Setup {

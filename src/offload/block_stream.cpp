@@ -173,8 +173,8 @@ void BlockStream::discard_fetched() {
   to_fetch_.clear();
 }
 
-/// The unit at the front of the ring: units fetched for visits that did not come are dropped; what is not in the ring is
-/// fetched now, and prefetching starts again behind it.
+/// The unit at the front of the ring: units fetched for visits that did not come are dropped; what is not in the ring
+/// is fetched now, and prefetching starts again behind it.
 BlockStream::Fetched& BlockStream::claim(const PassUnit& unit) {
   const auto found = std::ranges::find(fetched_, unit, &Fetched::unit);
   if (found != fetched_.end()) {

@@ -60,9 +60,9 @@ class UnitLease {
 ///     for (unit ...) { UnitLease lease = stream.enter(unit); ...enqueue compute...; lease.leave(); }
 ///     stream.end_pass();
 ///
-/// Nothing blocks the host inside a pass: `enter` makes the compute stream wait for the unit's copy, a copy waits on the
-/// copy stream until the bytes it overwrites are free. Entering units out of order, skipping and repeating them is legal
-/// and counted. One thread uses a block stream; streams, source, parameters and resident memory outlive it.
+/// Nothing blocks the host inside a pass: `enter` makes the compute stream wait for the unit's copy, a copy waits on
+/// the copy stream until the bytes it overwrites are free. Entering units out of order, skipping and repeating them is
+/// legal and counted. One thread uses a block stream; streams, source, parameters and resident memory outlive it.
 class BlockStream {
  public:
   BlockStream(Device& device, Stream& compute, Stream& copy, UnitSource& source,

@@ -12,9 +12,9 @@
 
 namespace lamina {
 
-/// A FIFO of device bytes for streamed units. It owns the memory and knows when each byte may be overwritten: bytes of a
-/// unit that was used are handed to the next copy together with a wait for the unit's `free` event, so the host can run
-/// ahead of the device. Watched by the device's order checker. Used by the launching thread.
+/// A FIFO of device bytes for streamed units. It owns the memory and knows when each byte may be overwritten: bytes of
+/// a unit that was used are handed to the next copy together with a wait for the unit's `free` event, so the host can
+/// run ahead of the device. Watched by the device's order checker. Used by the launching thread.
 class WeightRing {
  public:
   WeightRing(Device& device, std::size_t capacity_bytes);
