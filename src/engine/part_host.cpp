@@ -1,6 +1,7 @@
 #include "engine/part_host.h"
 
 #include "offload/checkpoint_source.h"
+#include "offload/drain.h"
 #include "offload/pinned_source.h"
 
 namespace lamina {
@@ -30,9 +31,14 @@ ActivePart& PartHost::activate(std::size_t part) {
   return *active_[part];
 }
 
-void PartHost::release() {
-  if (!options_.stream) return;
-  for (std::unique_ptr<ActivePart>& part : active_) part.reset();
+void PartHost::release() noexcept {
+  drain(copy_, "a stage ended");
+  drain(compute_, "a stage ended");
+  for (std::unique_ptr<ActivePart>& part : active_) {
+    if (part == nullptr) continue;
+    part->stream().abandon_pass();
+    if (options_.stream) part.reset();
+  }
 }
 
 PartMemory PartHost::memory_of(std::size_t part) const {

@@ -33,8 +33,9 @@ class PartHost {
 
   /// The part, set up: valid until the next call or `release`.
   ActivePart& activate(std::size_t part);
-  /// Frees what `activate` set up, where parts do not stay.
-  void release();
+  /// Ends the stage that `activate` began, whole or broken off: the streams are idle and without error afterwards, no
+  /// pass is running, and parts that do not stay are freed.
+  void release() noexcept;
 
   PartMemory memory_of(std::size_t part) const;
   /// Device bytes of parts that stay, other than `part`.

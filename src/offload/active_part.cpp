@@ -69,17 +69,16 @@ ActivePart::ActivePart(const Setup& setup) : memory_(plan_memory(setup.plan, set
                   BlockStreamOptions{memory_.ring_bytes, setup.poison_released, setup.record_timeline});
 }
 
-ActivePart::~ActivePart() {
-  stream_.reset();
-  for (Parameter* parameter : outside_parameters_) parameter->unbind();
+ActivePart::BoundParameters::~BoundParameters() {
+  for (Parameter* parameter : parameters) parameter->unbind();
 }
 
 void ActivePart::load_outside(const Setup& setup) {
   if (memory_.outside_bytes > 0) setup.source.fetch_outside_async(outside_.data(), setup.copy);
   const UnitLayout layout = UnitLayout::of(setup.plan.outside);
-  outside_parameters_ = find_parameters(setup.plan.outside, index_parameters(setup.parameters));
-  for (std::size_t i = 0; i < outside_parameters_.size(); ++i)
-    outside_parameters_[i]->bind(outside_.data() + layout.group_offsets[i]);
+  outside_parameters_.parameters = find_parameters(setup.plan.outside, index_parameters(setup.parameters));
+  for (std::size_t i = 0; i < layout.group_offsets.size(); ++i)
+    outside_parameters_.parameters[i]->bind(outside_.data() + layout.group_offsets[i]);
 }
 
 std::vector<std::vector<UnitBinding>> ActivePart::place_units(const Setup& setup) {

@@ -55,7 +55,6 @@ class ActivePart {
   /// Returns when the resident weights are on the device. Throws out_of_device_memory, device, or internal where the
   /// model's parameters are not those of its plan.
   explicit ActivePart(const Setup& setup);
-  ~ActivePart();
   ActivePart(const ActivePart&) = delete;
   ActivePart& operator=(const ActivePart&) = delete;
 
@@ -71,7 +70,12 @@ class ActivePart {
   DeviceBuffer resident_;
   WatchedRange watched_outside_;
   WatchedRange watched_resident_;
-  std::vector<Parameter*> outside_parameters_;
+  /// Makes placeholders of them again, also where the constructor fails half-way.
+  struct BoundParameters {
+    std::vector<Parameter*> parameters;
+    ~BoundParameters();
+  };
+  BoundParameters outside_parameters_;
   std::optional<BlockStream> stream_;
 };
 

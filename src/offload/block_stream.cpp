@@ -6,19 +6,12 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "offload/drain.h"
 
 namespace lamina {
 namespace {
 
 constexpr std::byte kPoison{0xFF};  // NaN in f32, bf16 and e4m3
-
-void drain(Stream& stream) noexcept {
-  try {
-    stream.synchronize();
-  } catch (const std::exception& error) {
-    spdlog::error("stream '{}' failed while its block stream was closed: {}", stream.name(), error.what());
-  }
-}
 
 }  // namespace
 
@@ -56,8 +49,8 @@ BlockStream::BlockStream(Device& device, Stream& compute, Stream& copy, UnitSour
 }
 
 BlockStream::~BlockStream() {
-  drain(copy_);
-  drain(compute_);
+  drain(copy_, "its block stream was closed");
+  drain(compute_, "its block stream was closed");
 }
 
 void BlockStream::begin_pass(std::size_t stack) {
@@ -117,6 +110,18 @@ void BlockStream::end_pass() {
     fetched_.pop_front();
     ++statistics_.discarded_fetches;
   }
+}
+
+void BlockStream::abandon_pass() noexcept {
+  drain(copy_, "a pass was abandoned");
+  drain(compute_, "a pass was abandoned");
+  for (; !fetched_.empty(); fetched_.pop_front()) ring_->drop_oldest();
+  to_fetch_.clear();
+  visits_.clear();
+  timeline_.clear();
+  running_stack_.reset();
+  announced_stack_.reset();
+  reset_statistics();
 }
 
 StreamStatistics BlockStream::take_statistics() {

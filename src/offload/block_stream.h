@@ -79,6 +79,9 @@ class BlockStream {
   void announce_next(std::size_t stack);
   UnitLease enter(std::size_t unit);
   void end_pass();
+  /// After an exception inside a pass, or to be sure that none is running: waits for both streams and forgets passes,
+  /// fetches and statistics. No unit is leased.
+  void abandon_pass() noexcept;
 
   std::size_t ring_bytes() const noexcept { return ring_ ? ring_->capacity_bytes() : 0; }
 
