@@ -8,14 +8,9 @@
 
 #include "lamina/error.h"
 #include "lamina/generate.h"
+#include "lamina/resident_policy.h"
 
 namespace lamina {
-
-/// Which blocks a streaming engine keeps on the device.
-enum class ResidentPolicy {
-  leading,  ///< the first blocks in stack order, across block lists
-  spread,   ///< evenly over the stack
-};
 
 struct EngineConfig {
   std::string model;                               ///< folder in the diffusers layout

@@ -44,19 +44,20 @@ struct GenerateResult {
   /// What determines the picture, as it stands in a written PNG: prompt, seed, size, steps, guidance.
   std::vector<std::pair<std::string, std::string>> settings;
   std::vector<ResultTensor> tensors;  ///< with keep_tensors
-  std::vector<std::string> notes;     ///< what of the request had no effect, or was cut, and why
-  std::string report_json;            ///< effective configuration, bytes, visits, stall, memory, times
+  std::vector<std::string> notes;  ///< what of the request had no effect, or was cut, and why; also logged at the start
+  std::string report_json;         ///< effective configuration, bytes, visits, stall, memory, times
 };
 
-/// Progress of the stage that is running.
+/// Progress of a stage that goes through its blocks; stages without passes tell none.
 struct Progress {
-  std::string stage;       ///< "encode prompt", "denoise", "decode"
+  std::string stage;       ///< "encode prompt", "denoise"
   std::size_t pass = 0;    ///< passes done
-  std::size_t passes = 0;  ///< of this stage; 0 for a stage without passes
+  std::size_t passes = 0;  ///< of this stage, at least 1
   double seconds_per_pass = 0;
   double stall_share = 0;  ///< of the time so far, 0..1
 };
 
+/// May throw: the request ends with that exception, and the engine goes on.
 using ProgressFunction = std::function<void(const Progress&)>;
 
 /// Writes the picture with its settings as text chunks. Equal pictures of equal settings are equal files. Nothing is

@@ -1,24 +1,25 @@
 #include "cli/engine_flags.h"
 
 #include "base/bytes.h"
+#include "cli/whole_number.h"
 #include "offload/residents.h"
 
 namespace lamina {
 
 void EngineFlags::add_to(CLI::App& command) {
   command.add_option("MODEL", config.model, "Model folder in the diffusers layout")->required();
-  command.add_option("--device", config.device, "Where to run: auto or cpu")->capture_default_str();
-  command.add_option("--device-memory", device_memory, "Use no more device memory than this, e.g. 13MiB");
   CLI::Option* dlo =
-      command.add_flag("--enable-distributed-layerwise-offload", config.enable_distributed_layerwise_offload,
-                       "Keep the blocks in host memory and stream them through a ring of device memory");
+      command
+          .add_flag("--enable-distributed-layerwise-offload", config.enable_distributed_layerwise_offload,
+                    "Keep the blocks in host memory and stream them through a ring of device memory")
+          ->disable_flag_override();
   command.add_option("--dlo-slots", config.dlo_slots, "Ring size in units of the largest block")
-      ->check(CLI::Range(1, 1000000))
+      ->check(check_natural_number)
       ->capture_default_str()
       ->needs(dlo);
   CLI::Option* resident =
       command.add_option("--dlo-resident-layers", config.dlo_resident_layers, "Transformer blocks kept on the device")
-          ->check(CLI::Range(0, 1000000))
+          ->check(check_natural_number)
           ->capture_default_str()
           ->needs(dlo);
   command.add_option("--dlo-resident-policy", resident_policy, "Which blocks those are: leading or spread")
@@ -26,9 +27,15 @@ void EngineFlags::add_to(CLI::App& command) {
       ->needs(resident);
 }
 
+void EngineFlags::add_device_to(CLI::App& command) {
+  command.add_option("--device", config.device, "Where to run: auto or cpu")->capture_default_str();
+  command.add_option("--device-memory", device_memory,
+                     "Use no more device memory than this: bytes, or a number with KiB, MiB, GiB, KB, MB or GB");
+}
+
 EngineConfig EngineFlags::parsed() const {
   EngineConfig result = config;
-  if (!device_memory.empty()) result.device_memory_bytes = parse_size(device_memory, "--device-memory");
+  if (device_memory) result.device_memory_bytes = parse_size(*device_memory, "--device-memory");
   result.dlo_resident_policy = parse_resident_policy(resident_policy, "--dlo-resident-policy");
   return result;
 }

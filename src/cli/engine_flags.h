@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include <optional>
 #include <string>
 
 #include "lamina/engine.h"
@@ -11,11 +12,13 @@ namespace lamina {
 /// The flags that describe an engine, shared by the commands that make one.
 struct EngineFlags {
   EngineConfig config;
-  std::string device_memory;
+  std::optional<std::string> device_memory;
   std::string resident_policy = "leading";
 
-  /// Adds MODEL and the flags to a command. A flag that another one must accompany is an error without it.
+  /// Adds MODEL and the offload flags to a command. A flag that another one must accompany is an error without it.
   void add_to(CLI::App& command);
+  /// Adds those that speak of the device.
+  void add_device_to(CLI::App& command);
   /// The configuration, after parsing. Throws invalid_argument naming the flag.
   EngineConfig parsed() const;
 };

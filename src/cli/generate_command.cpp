@@ -12,8 +12,10 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "cli/engine_flags.h"
+#include "cli/interruption.h"
 #include "cli/progress_bar.h"
 #include "cli/run_summary.h"
+#include "cli/whole_number.h"
 #include "engine/result_files.h"
 
 namespace lamina {
@@ -28,9 +30,22 @@ struct GenerateFlags {
   std::string report;
 };
 
+/// Refuses two flags that name one regular file: the second write would destroy the first.
+void refuse_shared_file(std::string_view flag, const std::string& file, std::string_view other_flag,
+                        const std::string& other) {
+  if (file.empty() || other.empty()) return;
+  namespace fs = std::filesystem;
+  if (fs::weakly_canonical(fs::absolute(file)) != fs::weakly_canonical(fs::absolute(other))) return;
+  if (fs::exists(file) && !fs::is_regular_file(file)) return;  // /dev/null takes everything
+  fail(ErrorCode::invalid_argument, "{} and {} both name {}; give each its own file", other_flag, flag, file);
+}
+
 /// The files a run writes, opened before any work so that a path that cannot be written is refused at once.
 struct OutputFiles {
   explicit OutputFiles(const GenerateFlags& flags) : picture(flags.output) {
+    refuse_shared_file("--save-tensors", flags.save_tensors, "--output", flags.output);
+    refuse_shared_file("--report", flags.report, "--output", flags.output);
+    refuse_shared_file("--report", flags.report, "--save-tensors", flags.save_tensors);
     if (!flags.save_tensors.empty()) tensors.emplace(flags.save_tensors);
     if (!flags.report.empty()) report.emplace(flags.report);
   }
@@ -46,11 +61,18 @@ void add_request_flags(CLI::App& command, GenerateFlags& flags) {
   command.add_option("--image", request.images, "Reference image to edit, PNG or JPEG; may be given several times")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command.add_option("--height", request.height, "Pixels; default: the model's size, or the first image's");
-  command.add_option("--width", request.width, "Pixels; default as for --height");
-  command.add_option("--num-inference-steps", request.num_inference_steps, "Default: 50, distilled models 4");
+  command
+      .add_option("--height", request.height,
+                  "Pixels, a multiple of 16; default: the model's size, or the first image's")
+      ->check(check_whole_number);
+  command.add_option("--width", request.width, "Pixels, a multiple of 16; default as for --height")
+      ->check(check_whole_number);
+  command.add_option("--num-inference-steps", request.num_inference_steps, "Default: 50, distilled models 4")
+      ->check(check_whole_number);
   command.add_option("--guidance-scale", request.guidance_scale, "Default: 4; distilled models take none");
-  CLI::Option* seed = command.add_option("--seed", request.seed, "Seed of the noise")->capture_default_str();
+  CLI::Option* seed = command.add_option("--seed", request.seed, "Seed of the noise")
+                          ->check(check_natural_number)
+                          ->capture_default_str();
   CLI::Option* dtype =
       command
           .add_option("--noise-dtype", flags.noise_dtype, "Draw the noise in float32, or as a bfloat16 pipeline does")
@@ -71,9 +93,8 @@ void add_output_flags(CLI::App& command, GenerateFlags& flags) {
 void check_picture_name(const std::string& output) {
   std::string extension = std::filesystem::path(output).extension().string();
   std::ranges::transform(extension, extension.begin(), [](unsigned char c) { return std::tolower(c); });
-  for (const std::string_view other : {".jpg", ".jpeg", ".webp", ".gif", ".bmp"})
-    if (extension == other)
-      fail(ErrorCode::invalid_argument, "--output {}: pictures are written as PNG; name a .png file", output);
+  if (output == "-" || (!extension.empty() && extension != ".png"))
+    fail(ErrorCode::invalid_argument, "--output {}: pictures are written as PNG; name a .png file", output);
 }
 
 void run_generate(GenerateFlags& flags) {
@@ -81,6 +102,7 @@ void run_generate(GenerateFlags& flags) {
   flags.request.noise_dtype = flags.noise_dtype == "bfloat16" ? NoiseDType::bfloat16 : NoiseDType::float32;
   flags.request.keep_tensors = !flags.save_tensors.empty();
   const EngineConfig config = flags.engine.parsed();
+  watch_for_interruption();
   OutputFiles files(flags);
 
   Engine engine(config);
@@ -88,9 +110,12 @@ void run_generate(GenerateFlags& flags) {
   GenerateResult result;
   {
     ProgressBar bar;
-    result = engine.generate(flags.request, [&](const Progress& progress) { bar.show(progress); });
+    result = engine.generate(flags.request, [&](const Progress& progress) {
+      bar.show(progress);
+      stop_if_interrupted();
+    });
   }
-  for (const std::string& note : result.notes) spdlog::warn(note);
+  stop_if_interrupted();
   write_png(std::move(files.picture), result);
   if (files.tensors) write_tensors(std::move(*files.tensors), result);
   if (files.report) {
@@ -106,6 +131,7 @@ void add_generate_command(CLI::App& app) {
   const auto flags = std::make_shared<GenerateFlags>();
   CLI::App& command = *app.add_subcommand("generate", "Make a picture from a prompt");
   flags->engine.add_to(command);
+  flags->engine.add_device_to(command);
   add_request_flags(command, *flags);
   add_output_flags(command, *flags);
   command.callback([flags] { run_generate(*flags); });

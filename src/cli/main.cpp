@@ -3,11 +3,13 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <system_error>
 
 #include "base/error.h"
 #include "base/log.h"
 #include "cli/generate_command.h"
 #include "cli/inspect_command.h"
+#include "cli/interruption.h"
 #include "lamina/engine.h"
 
 namespace {
@@ -25,8 +27,17 @@ void restart_with_waiting_openmp_threads(char** argv) {
   spdlog::warn("could not restart with {}=passive; other work on this machine may slow this run", kVariable);
 }
 
-/// Errors of the caller's making exit with 2, failures of device or program with 1.
+/// One line, whatever a file put into the message.
+void print_error(const lamina::Error& error) {
+  std::string line = error.message();
+  for (char& character : line)
+    if (static_cast<unsigned char>(character) < 0x20) character = ' ';
+  fmt::print(stderr, "lamina: {}: {}\n", lamina::to_string(error.code()), line);
+}
+
+/// Errors of the caller's making exit with 2, failures of device or program with 1, a signal as shells count it.
 int exit_code(lamina::ErrorCode code) {
+  if (code == lamina::ErrorCode::cancelled && lamina::interruption() != 0) return 128 + lamina::interruption();
   return code == lamina::ErrorCode::device || code == lamina::ErrorCode::internal ? kExitFailure : kExitRefused;
 }
 
@@ -39,8 +50,11 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kExitRefused;
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    throw lamina::Error(lamina::ErrorCode::invalid_argument, fmt::format("{}; see lamina --help", error.what()));
   }
+  if (std::fflush(stdout) != 0)
+    throw lamina::Error(lamina::ErrorCode::unavailable, "cannot write to the standard output");
   return 0;
 }
 
@@ -52,8 +66,11 @@ int main(int argc, char** argv) {
   try {
     return run(argc, argv);
   } catch (const lamina::Error& error) {
-    fmt::print(stderr, "lamina: {}: {}\n", lamina::to_string(error.code()), error.message());
+    print_error(error);
     return exit_code(error.code());
+  } catch (const std::system_error& error) {  // of fmt, where the standard output cannot be written
+    print_error({lamina::ErrorCode::unavailable, error.what()});
+    return kExitRefused;
   } catch (const std::exception& error) {
     fmt::print(stderr, "lamina: internal: {}\n", error.what());
     return kExitFailure;

@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kWidth = 30;
 
 std::string describe(const Progress& progress) {
-  const std::size_t filled = progress.passes > 0 ? kWidth * progress.pass / progress.passes : kWidth;
+  const std::size_t filled = kWidth * progress.pass / progress.passes;
   return fmt::format("{:<13} [{:<{}}] {:>3}/{} {:6.3f} s/step, stall {:4.1f} %", progress.stage,
                      std::string(filled, '='), kWidth, progress.pass, progress.passes, progress.seconds_per_pass,
                      100 * progress.stall_share);

@@ -18,9 +18,11 @@ std::string describe_stream(const Json& stage) {
   for (const Json& unit : stream["units"]) resident += unit["resident"].get<bool>() ? 1 : 0;
   const double stall = stream["stall_ms"].get<double>();
   const double duration = stream["duration_ms"].get<double>();
-  return fmt::format("{} blocks ({} resident) x {} passes, {} streamed, {:.2f} s, stall {:.1f} %",
-                     stream["units"].size(), resident, stream["passes"].get<std::size_t>(),
-                     format_size(stream["copied_bytes"]), duration / 1000, duration > 0 ? 100 * stall / duration : 0.0);
+  return fmt::format(
+      "{} blocks ({} resident) x {} passes, {} streamed, peak {} for {} of weights, {:.2f} s, stall {:.1f} %",
+      stream["units"].size(), resident, stream["passes"].get<std::size_t>(), format_size(stream["copied_bytes"]),
+      format_size(stage["memory"]["peak_bytes"]), format_size(stage["weight_bytes"]), duration / 1000,
+      duration > 0 ? 100 * stall / duration : 0.0);
 }
 
 }  // namespace
@@ -32,10 +34,6 @@ std::string summarize_run(const GenerateResult& result) {
     text += row(stage["stage"].get<std::string>(),
                 stage.contains("stream") ? describe_stream(stage)
                                          : fmt::format("{:.2f} s", stage["duration_ms"].get<double>() / 1000));
-  for (const Json& stage : report["stages"])
-    if (stage["component"] == "transformer")
-      text += row("device peak, denoise", fmt::format("{}, transformer {}", format_size(stage["memory"]["peak_bytes"]),
-                                                      format_size(stage["weight_bytes"])));
   const Json& limit = report["configuration"]["device_memory_limit_bytes"];
   text += row("device peak",
               fmt::format("{}, model {}, allowed {}", format_size(report["device_peak_bytes"]),

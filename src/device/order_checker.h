@@ -19,8 +19,8 @@ namespace lamina {
 /// missing, whether or not a run of the program happens to show it. The check is by construction independent of timing,
 /// costs nothing on the device, and is on in all builds.
 ///
-/// Only ranges given to `watch` are tracked (ring, staging): other memory is private to one stream. Thread safe; the
-/// host's clock assumes that one thread launches the device's work.
+/// Only ranges given to `watch` are tracked (ring, staging, weights): other memory is private to one stream. Thread
+/// safe; the host's clock assumes that one thread launches the device's work.
 class OrderChecker {
  public:
   using Clock = std::vector<std::uint64_t>;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/log.h"
 #include "engine/report.h"
 
 namespace lamina {
@@ -16,6 +17,7 @@ Generator::Generator(std::unique_ptr<Device> device, std::unique_ptr<Pipeline> p
 
 GenerateResult Generator::generate(const GenerateRequest& request, const ProgressFunction& progress) {
   const std::unique_ptr<Generation> generation = pipeline_->start(request);
+  for (const std::string& note : generation->notes()) spdlog::warn(note);
   std::vector<StageNeed> needs;
   for (Stage* stage : generation->stages()) {
     needs.push_back(runner_.measure(*stage));
@@ -25,6 +27,7 @@ GenerateResult Generator::generate(const GenerateRequest& request, const Progres
   for (std::size_t i = 0; i < needs.size(); ++i)
     reports.push_back(runner_.run(*generation->stages()[i], needs[i], progress));
   GenerateResult result = generation->result();
+  result.notes = generation->notes();
   result.report_json = report_json({*device_, host_, pipeline_->parts(), reports, result});
   stage_reports_ = std::move(reports);
   return result;

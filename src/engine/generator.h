@@ -19,6 +19,9 @@ class Generator {
   /// Loads the weights. Throws out_of_host_memory, out_of_device_memory, or what the checkpoint's reading throws.
   Generator(std::unique_ptr<Device> device, std::unique_ptr<Pipeline> pipeline, const OffloadOptions& options);
 
+  Generator(const Generator&) = delete;
+  Generator& operator=(const Generator&) = delete;
+
   /// Refuses a request whose largest stage can never fit before anything runs. After an error the generator holds no
   /// memory of the request and goes on.
   GenerateResult generate(const GenerateRequest& request, const ProgressFunction& progress = {});

@@ -50,7 +50,7 @@ Json stack_json(const StackRow& row) {
 }
 
 Json part_json(const ModelPart& part, const OffloadOptions& options) {
-  const PartMemory memory = plan_memory(part.plan, residency_of(part, options));
+  const PartMemory memory = plan_memory(part.plan, options.residency());
   Json stacks = Json::array();
   std::size_t inside = 0;
   for (std::size_t i = 0; i < part.plan.stacks.size(); ++i) {

@@ -14,14 +14,13 @@ namespace lamina {
 struct OffloadOptions {
   bool stream = false;
   std::size_t ring_slots = 2;
-  std::size_t resident_blocks = 0;  ///< of the part that keeps resident layers
+  std::size_t resident_blocks = 0;
   ResidentPolicy resident_policy = ResidentPolicy::leading;
   bool poison_released = false;
   bool record_timeline = false;
-};
 
-/// The options as they apply to one part.
-ResidencyOptions residency_of(const ModelPart& part, const OffloadOptions& options);
+  ResidencyOptions residency() const { return {stream, ring_slots, resident_blocks, resident_policy}; }
+};
 
 /// Owns the host images of a pipeline's parts and decides when a part is on the device. Streaming: images of all parts
 /// are pinned once, and a part is active only while a stage uses it. Not streaming: every part is loaded to the device
@@ -31,11 +30,14 @@ class PartHost {
   PartHost(Device& device, Stream& compute, Stream& copy, const std::vector<ModelPart>& parts,
            const OffloadOptions& options);
 
-  /// The part, set up: valid until the next call or `release`.
+  PartHost(const PartHost&) = delete;
+  PartHost& operator=(const PartHost&) = delete;
+
+  /// The part, set up, until `release`. One part at a time, unless parts stay.
   ActivePart& activate(std::size_t part);
   /// Ends the stage that `activate` began, whole or broken off: the streams are idle and without error afterwards, no
   /// pass is running, and parts that do not stay are freed.
-  void release() noexcept;
+  void release();
 
   PartMemory memory_of(std::size_t part) const;
   /// Device bytes of parts that stay, other than `part`.
@@ -45,6 +47,7 @@ class PartHost {
   const OffloadOptions& options() const noexcept { return options_; }
 
  private:
+  void check_weights_fit() const;
   std::unique_ptr<ActivePart> set_up(std::size_t part, UnitSource& source);
 
   Device& device_;

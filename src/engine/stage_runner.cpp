@@ -2,6 +2,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/log.h"
 
 namespace lamina {
 namespace {
@@ -14,7 +15,13 @@ constexpr std::size_t kUploadBufferBytes = kMiB;
 class ActiveScope {
  public:
   explicit ActiveScope(PartHost& host) : host_(host) {}
-  ~ActiveScope() { host_.release(); }
+  ~ActiveScope() {
+    try {
+      host_.release();
+    } catch (const std::exception& error) {
+      spdlog::error("a stage's part could not be released: {}", error.what());
+    }
+  }
   ActiveScope(const ActiveScope&) = delete;
   ActiveScope& operator=(const ActiveScope&) = delete;
 
@@ -63,10 +70,13 @@ void StageRunner::check_fits(const StageNeed& need) const {
   if (!limit || need.total_bytes() <= *limit) return;
   fail(ErrorCode::out_of_device_memory,
        "stage '{}' needs {} (ring {}, resident blocks {}, outside blocks {}, other parts {}, activations {}, workspace "
-       "{}), {} allowed",
+       "{}): {} bytes, and {} are allowed, {}; {}",
        need.stage, format_size(need.total_bytes()), format_size(need.part.ring_bytes),
        format_size(need.part.resident_bytes), format_size(need.part.outside_bytes), format_size(need.kept_bytes),
-       format_size(need.activation_bytes), format_size(need.workspace_bytes), format_size(*limit));
+       format_size(need.activation_bytes), format_size(need.workspace_bytes), need.total_bytes(), *limit,
+       format_size(*limit),
+       host_.options().stream ? "a smaller picture, fewer slots or fewer resident layers need less"
+                              : "stream the weights with --enable-distributed-layerwise-offload");
 }
 
 StageReport StageRunner::run(Stage& stage, const StageNeed& need, const ProgressFunction& progress) {
@@ -91,8 +101,8 @@ StageReport StageRunner::run(Stage& stage, const StageNeed& need, const Progress
     compute_.synchronize();
     const SteadyClock::time_point passes_start = SteadyClock::now();
     run_passes(stage, part.stream(), context, progress);
-    report.statistics = part.stream().take_statistics();
     report.timeline = part.stream().take_timeline();
+    report.statistics = part.stream().take_statistics();
     report.passes_duration = SteadyClock::now() - passes_start;
     tell(progress, stage, stage.passes(), report.passes_duration, report.statistics.stall);
   }

@@ -46,6 +46,9 @@ class StageRunner {
  public:
   StageRunner(Device& device, Stream& compute, PartHost& host, const std::vector<ModelPart>& parts);
 
+  StageRunner(const StageRunner&) = delete;
+  StageRunner& operator=(const StageRunner&) = delete;
+
   /// What the stage needs, from a run of its code on a planning context.
   StageNeed measure(Stage& stage);
   /// Throws out_of_device_memory with the numbers by part where `need` can never fit the device's limit.

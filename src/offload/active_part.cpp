@@ -65,7 +65,8 @@ ActivePart::ActivePart(const Setup& setup) : memory_(plan_memory(setup.plan, set
   load_outside(setup);
   std::vector<std::vector<UnitBinding>> stacks = place_units(setup);
   setup.copy.synchronize();
-  stream_.emplace(setup.device, setup.compute, setup.copy, setup.source, std::move(stacks),
+  stream_.emplace(setup.device, setup.compute, setup.copy, memory_.ring_bytes > 0 ? &setup.source : nullptr,
+                  std::move(stacks),
                   BlockStreamOptions{memory_.ring_bytes, setup.poison_released, setup.record_timeline});
 }
 

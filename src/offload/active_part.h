@@ -37,7 +37,8 @@ PartMemory plan_memory(const OffloadPlan& plan, const ResidencyOptions& options)
 
 /// A model part set up on the device: weights outside the blocks and resident units copied and bound or ready to bind,
 /// a ring and a block stream for the rest. From the end of construction to destruction the outside parameters are
-/// bound. One thread uses it; plan, parameters, source and streams outlive it.
+/// bound. One thread uses it; plan, parameters and streams outlive it, and so does
+/// the source where something streams.
 class ActivePart {
  public:
   struct Setup {

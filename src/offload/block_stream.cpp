@@ -31,20 +31,15 @@ void UnitLease::leave() {
   std::exchange(stream_, nullptr)->leave_lease();
 }
 
-BlockStream::BlockStream(Device& device, Stream& compute, Stream& copy, UnitSource& source,
+BlockStream::BlockStream(Device& device, Stream& compute, Stream& copy, UnitSource* source,
                          std::vector<std::vector<UnitBinding>> stacks, const BlockStreamOptions& options)
-    : device_(device),
-      compute_(compute),
-      copy_(copy),
-      source_(source),
-      stacks_(std::move(stacks)),
-      options_(options),
-      events_(device) {
+    : compute_(compute), copy_(copy), source_(source), stacks_(std::move(stacks)), options_(options), events_(device) {
   if (options.ring_bytes > 0) ring_.emplace(device, options.ring_bytes);
   for (const std::vector<UnitBinding>& stack : stacks_)
     for (const UnitBinding& unit : stack)
-      expects(unit.resident_data != nullptr || unit.size_bytes <= options.ring_bytes,
-              "a unit of {} bytes cannot stream through a ring of {}", unit.size_bytes, options.ring_bytes);
+      expects(unit.resident_data != nullptr || (source != nullptr && unit.size_bytes <= options.ring_bytes),
+              "a unit of {} bytes cannot stream through a ring of {} from {}", unit.size_bytes, options.ring_bytes,
+              source != nullptr ? "its source" : "no source");
   reset_statistics();
 }
 
@@ -112,11 +107,9 @@ void BlockStream::end_pass() {
   }
 }
 
-void BlockStream::abandon_pass() noexcept {
-  drain(copy_, "a pass was abandoned");
-  drain(compute_, "a pass was abandoned");
-  for (; !fetched_.empty(); fetched_.pop_front()) ring_->drop_oldest();
-  to_fetch_.clear();
+void BlockStream::abandon_pass() {
+  expects(!leased_, "a pass was abandoned with a unit leased");
+  discard_fetched();
   visits_.clear();
   timeline_.clear();
   running_stack_.reset();
@@ -125,6 +118,10 @@ void BlockStream::abandon_pass() noexcept {
 }
 
 StreamStatistics BlockStream::take_statistics() {
+  expects(!running_stack_, "statistics taken while a pass is running");
+  // A failed copy is an error of its stream alone: compute went on with what the ring held.
+  copy_.synchronize();
+  compute_.synchronize();
   harvest(std::numeric_limits<std::size_t>::max());
   StreamStatistics taken = std::move(statistics_);
   reset_statistics();
@@ -137,6 +134,7 @@ std::vector<VisitTiming> BlockStream::take_timeline() {
 }
 
 void BlockStream::reset_statistics() {
+  passes_before_ = pass_;
   statistics_ = {};
   for (const std::vector<UnitBinding>& stack : stacks_) statistics_.units.emplace_back(stack.size());
 }
@@ -153,17 +151,18 @@ void BlockStream::prefetch() {
 
 bool BlockStream::try_fetch(const PassUnit& unit) {
   const std::size_t size = binding(unit.ref).size_bytes;
+  Fetched fetched{unit, nullptr, events_.take("copy begin"), events_.take("ready")};
   std::byte* place = ring_->push(size, copy_);
   if (place == nullptr) return false;
-  Fetched fetched{unit, place, events_.take("copy begin"), events_.take("ready")};
-  copy_.record(*fetched.copy_begin);
+  fetched.data = place;
   try {
-    source_.fetch_async(unit.ref, place, copy_);
+    copy_.record(*fetched.copy_begin);
+    source_->fetch_async(unit.ref, place, copy_);
+    copy_.record(*fetched.ready);
   } catch (...) {
     ring_->drop_newest();
     throw;
   }
-  copy_.record(*fetched.ready);
   UnitStatistics& statistics = statistics_.units[unit.ref.stack][unit.ref.unit];
   ++statistics.fetches;
   statistics.copied_bytes += size;
@@ -234,7 +233,7 @@ void BlockStream::harvest(std::size_t before_pass) {
     const Visit& visit = visits_.front();
     visit.free->synchronize();
     const UnitRef ref = visit.unit.ref;
-    VisitTiming timing{.pass = visit.unit.pass - 1, .unit = ref.unit};
+    VisitTiming timing{.pass = visit.unit.pass - 1 - passes_before_, .unit = ref.unit};
     timing.compute_begin = visit.wait_end->time();
     timing.compute_end = visit.free->time();
     UnitStatistics& unit = statistics_.units[ref.stack][ref.unit];

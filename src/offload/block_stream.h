@@ -65,7 +65,8 @@ class UnitLease {
 /// legal and counted. One thread uses a block stream; streams, source, parameters and resident memory outlive it.
 class BlockStream {
  public:
-  BlockStream(Device& device, Stream& compute, Stream& copy, UnitSource& source,
+  /// `source` may be null where nothing streams.
+  BlockStream(Device& device, Stream& compute, Stream& copy, UnitSource* source,
               std::vector<std::vector<UnitBinding>> stacks, const BlockStreamOptions& options);
   /// Waits for both streams.
   ~BlockStream();
@@ -79,15 +80,18 @@ class BlockStream {
   void announce_next(std::size_t stack);
   UnitLease enter(std::size_t unit);
   void end_pass();
-  /// After an exception inside a pass, or to be sure that none is running: waits for both streams and forgets passes,
-  /// fetches and statistics. No unit is leased.
-  void abandon_pass() noexcept;
+  bool is_running() const noexcept { return running_stack_.has_value(); }
+  /// Gives up the running pass after an exception: everything fetched, announced or counted is forgotten. Both streams
+  /// are idle and no unit is leased.
+  void abandon_pass();
 
   std::size_t ring_bytes() const noexcept { return ring_ ? ring_->capacity_bytes() : 0; }
 
-  /// Waits for the visits so far, reports them and starts counting again.
+  /// Waits for both streams' work so far, throws its first error, reports the visits and starts counting again. No pass
+  /// is running.
   StreamStatistics take_statistics();
-  /// With `record_timeline`: those visits in order, on the device's clock. Waits like `take_statistics`.
+  /// With `record_timeline`: those visits in order, on the device's clock, passes counted from 0. Waits for them; taken
+  /// before the statistics.
   std::vector<VisitTiming> take_timeline();
   /// Stall of the passes that `begin_pass` has waited for.
   std::chrono::nanoseconds stall_so_far() const noexcept { return statistics_.stall; }
@@ -129,10 +133,9 @@ class BlockStream {
   void harvest(std::size_t before_pass);
   void reset_statistics();
 
-  Device& device_;
   Stream& compute_;
   Stream& copy_;
-  UnitSource& source_;
+  UnitSource* source_;
   std::vector<std::vector<UnitBinding>> stacks_;
   BlockStreamOptions options_;
   EventPool events_;
@@ -146,6 +149,7 @@ class BlockStream {
   std::optional<std::size_t> announced_stack_;
   std::size_t next_unit_ = 0;  // behind the furthest unit entered in this pass
   std::optional<PassUnit> leased_;
+  std::size_t passes_before_ = 0;  // passes that earlier statistics told of
   StreamStatistics statistics_;
   std::vector<VisitTiming> timeline_;
 };

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lamina/engine.h"
+#include "lamina/resident_policy.h"
 #include "offload/offload_plan.h"
 
 namespace lamina {

@@ -11,11 +11,10 @@ std::optional<std::size_t> RingLayout::push(std::size_t size_bytes) {
           capacity_bytes_);
   std::size_t offset = occupants_.empty() ? 0 : occupants_.back().offset + occupants_.back().size_bytes;
   if (size_bytes > capacity_bytes_ - offset) offset = 0;
-  const auto overlaps = [&](const Occupant& occupant) {
-    return occupant.offset < offset + size_bytes && offset < occupant.offset + occupant.size_bytes;
-  };
-  if (std::ranges::any_of(occupants_, overlaps)) return std::nullopt;
-  occupants_.push_back({offset, size_bytes});
+  const Occupant place{offset, size_bytes};
+  if (std::ranges::any_of(occupants_, [&](const Occupant& other) { return other.overlaps(place); }))
+    return std::nullopt;
+  occupants_.push_back(place);
   return offset;
 }
 

@@ -15,6 +15,10 @@ class RingLayout {
   struct Occupant {
     std::size_t offset = 0;
     std::size_t size_bytes = 0;
+
+    bool overlaps(const Occupant& other) const noexcept {
+      return offset < other.offset + other.size_bytes && other.offset < offset + size_bytes;
+    }
   };
 
   explicit RingLayout(std::size_t capacity_bytes) : capacity_bytes_(capacity_bytes) {}

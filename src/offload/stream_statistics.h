@@ -7,7 +7,7 @@
 
 namespace lamina {
 
-/// What one unit cost since its part became active.
+/// What one unit cost since the statistics were taken last.
 struct UnitStatistics {
   std::uint64_t visits = 0;
   std::uint64_t fetches = 0;

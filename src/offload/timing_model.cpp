@@ -19,10 +19,6 @@ struct Retired {
   nanoseconds free{0};
 };
 
-bool overlap(const RingLayout::Occupant& a, const RingLayout::Occupant& b) {
-  return a.offset < b.offset + b.size_bytes && b.offset < a.offset + a.size_bytes;
-}
-
 class StreamPlayer {
  public:
   explicit StreamPlayer(const TimingInputs& inputs) : inputs_(inputs), layout_(inputs.ring_bytes) {
@@ -61,7 +57,7 @@ class StreamPlayer {
   }
 
   void fetch(VisitTiming& timing, const RingLayout::Occupant& place) {
-    const auto overwritten = [&](const Retired& retired) { return overlap(retired.bytes, place); };
+    const auto overwritten = [&](const Retired& retired) { return retired.bytes.overlaps(place); };
     timing.copy_begin = copy_lane_;
     for (const Retired& retired : retired_)
       if (overwritten(retired)) timing.copy_begin = std::max(timing.copy_begin, retired.free);

@@ -16,9 +16,8 @@ std::byte* WeightRing::push(std::size_t size_bytes, Stream& copy) {
           capacity_bytes());
   const auto offset = layout_.push(size_bytes);
   if (!offset) return nullptr;
-  const auto overlaps = [&](const Retired& retired) {
-    return retired.bytes.offset < *offset + size_bytes && *offset < retired.bytes.offset + retired.bytes.size_bytes;
-  };
+  const RingLayout::Occupant place{*offset, size_bytes};
+  const auto overlaps = [&](const Retired& retired) { return retired.bytes.overlaps(place); };
   // The copy stream is in order: once it has waited, all its later copies are behind that event too.
   for (const Retired& retired : retired_)
     if (overlaps(retired)) copy.wait(*retired.free);

@@ -20,7 +20,6 @@ class WeightRing {
   WeightRing(Device& device, std::size_t capacity_bytes);
 
   std::size_t capacity_bytes() const noexcept { return layout_.capacity_bytes(); }
-  std::size_t occupants() const noexcept { return layout_.occupants().size(); }
 
   /// Room behind the newest occupant for a copy enqueued next on `copy`, which is made to wait until the room's former
   /// occupants are free; nullptr while it is still occupied. `size_bytes` is at most the capacity.

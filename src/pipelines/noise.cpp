@@ -1,12 +1,12 @@
 #include "pipelines/noise.h"
 
-#include <bit>
 #include <cmath>
 #include <numbers>
 #include <random>
 #include <span>
 
 #include "base/error.h"
+#include "ops/bf16.h"
 
 namespace lamina {
 namespace {
@@ -19,8 +19,7 @@ float identity(float value) {
 
 /// To bfloat16 and back, nearest even. The value is finite.
 float round_to_bf16(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  return std::bit_cast<float>((bits + 0x7FFFU + ((bits >> 16) & 1U)) & 0xFFFF0000U);
+  return ops::widen(ops::narrow(value));
 }
 
 /// How a dtype draws and computes: uniforms have as many bits as its significand, and every operation rounds to it.

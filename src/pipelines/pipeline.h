@@ -22,8 +22,6 @@ struct ModelPart {
   const OffloadPlan& plan;
   std::vector<Parameter*> parameters;
   const Checkpoint& checkpoint;
-  /// `--dlo-resident-layers` speaks of this part.
-  bool keeps_resident_layers = false;
 };
 
 /// One stage of one request: some traversals of one part, or work that needs the part's outside weights alone. The
@@ -65,7 +63,9 @@ class Generation {
  public:
   virtual ~Generation() = default;
   virtual std::vector<Stage*> stages() = 0;
-  /// Picture, settings, tensors and notes, after the last stage.
+  /// What of the request has no effect or was cut, and why; known from the start.
+  virtual const std::vector<std::string>& notes() const = 0;
+  /// Picture, settings and tensors, after the last stage.
   virtual GenerateResult result() = 0;
 };
 

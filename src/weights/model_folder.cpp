@@ -28,7 +28,9 @@ ModelFolder ModelFolder::open(const std::filesystem::path& path) {
   std::error_code error;
   const bool exists = std::filesystem::exists(path, error);
   if (error) fail(ErrorCode::not_found, "no such model: {}: {}", path.string(), error.message());
-  if (!exists) fail(ErrorCode::not_found, "no such model: {}", path.string());
+  if (!exists)
+    fail(ErrorCode::not_found, "no such model: {}: no such folder; a local folder in the diffusers layout is expected",
+         path.string());
   if (!std::filesystem::is_directory(path, error))
     fail(ErrorCode::invalid_argument, "{} is a file; a model folder with {} is expected", path.string(), kIndexName);
   if (!is_there(path / kIndexName))

@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -123,6 +124,9 @@ TEST_F(Cli, RefusalsAreOneLineAndExitCodeTwo) {
   expect_refused(run_lamina(generate({"--output", out, "--device", "cuda"})), {"unavailable", "cuda"});
   expect_refused(run_lamina(generate({"--output", out, "--device-memory", "4MiB"})),
                  {"out_of_device_memory", "4.0 MiB"});
+  expect_refused(run_lamina(generate({"--output", file("x.tiff")})), {"--output", "PNG"});
+  expect_refused(run_lamina(generate({"--output", out, "--report", file("./x.png")})), {"--output", "--report"});
+  expect_refused(run_lamina(generate({"--output", out, "--save-tensors", out})), {"--output", "--save-tensors"});
   EXPECT_TRUE(fs::is_empty(folder_)) << "a refused run left a file behind";
 }
 
@@ -141,16 +145,70 @@ TEST_F(Cli, UnknownAndIneffectiveFlagsAreErrors) {
       {"--noise", "n.safetensors", "--seed", "4"},
       {"--noise", "n.safetensors", "--noise-dtype", "bfloat16"},
       {"--noise-dtype", "float64"},
-      {"--seed", "x"}};
+      {"--seed", "x"},
+      {"--seed", "-1"},
+      {"--seed", "010"},
+      {"--seed", "99999999999999999999"},
+      {"--seed", ""},
+      {"--device-memory", ""},
+      {"--enable-distributed-layerwise-offload=false", "--dlo-slots", "3"}};
   for (std::vector<std::string> row : rows) {
     row.insert(row.end(), {"--output", file("x.png")});
     const Outcome outcome = run_lamina(generate(row));
-    EXPECT_EQ(outcome.exit_code, 2) << row.front();
-    EXPECT_FALSE(outcome.err.empty());
+    expect_refused(outcome, {"invalid_argument"});
   }
-  EXPECT_EQ(run_lamina({}).exit_code, 2);
+  expect_refused(run_lamina({"inspect", kModel, "--device-memory", "1MiB"}), {"--device-memory"});
+  expect_refused(run_lamina({}), {"subcommand"});
   EXPECT_EQ(run_lamina({"--help"}).exit_code, 0);
   EXPECT_EQ(run_lamina({"generate", "--help"}).exit_code, 0);
+}
+
+/// Files of this test's folder, hidden ones too.
+std::size_t files_in(const fs::path& folder) {
+  return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator{}));
+}
+
+TEST_F(Cli, AnInterruptedRunLeavesNothingBehind) {
+  std::vector<std::string> arguments = {LAMINA_PROGRAM,          "generate", kModel,     "--prompt",    "x",
+                                        "--num-inference-steps", "1000",     "--output", file("x.png"), "--report",
+                                        file("x.json")};
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    ::execv(LAMINA_PROGRAM, argv.data());
+    ::_exit(127);
+  }
+  for (int i = 0; i < 1000 && files_in(folder_) < 2; ++i) ::usleep(10'000);
+  ::usleep(300'000);
+  ASSERT_EQ(::kill(child, SIGTERM), 0);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 128 + SIGTERM);
+  EXPECT_EQ(files_in(folder_), 0U);
+}
+
+/// oneDNN divides work by the team that was promised to it, so an environment that keeps threads back must not pass.
+TEST_F(Cli, OpenMPsVariablesChangeNoPicture) {
+  ::unsetenv("LAMINA_CPU_THREADS");
+  ASSERT_EQ(run_lamina(generate({"--output", file("plain.png")})).exit_code, 0);
+  for (const auto& [name, value] :
+       {std::pair{"OMP_DYNAMIC", "true"}, {"OMP_MAX_ACTIVE_LEVELS", "0"}, {"OMP_NUM_THREADS", "1"}}) {
+    ::setenv(name, value, 1);
+    const Outcome outcome = run_lamina(generate({"--output", file("other.png")}));
+    ::unsetenv(name);
+    ASSERT_EQ(outcome.exit_code, 0) << name << ": " << outcome.err;
+    EXPECT_EQ(read_text_file(file("plain.png")), read_text_file(file("other.png"))) << name;
+  }
+  ::setenv("OMP_THREAD_LIMIT", "1", 1);
+  ::setenv("LAMINA_CPU_THREADS", "2", 1);
+  const Outcome limited = run_lamina(generate({"--output", file("limited.png")}));
+  ::unsetenv("OMP_THREAD_LIMIT");
+  ::unsetenv("LAMINA_CPU_THREADS");
+  EXPECT_EQ(limited.exit_code, 2);
+  EXPECT_THAT(limited.err, HasSubstr("OMP_THREAD_LIMIT"));
 }
 
 TEST_F(Cli, InspectShowsWhatStreams) {

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <functional>
 
+#include "base/error.h"
 #include "base/json.h"
 #include "engine/engine_fixture.h"
 #include "lamina/engine.h"
@@ -140,6 +141,53 @@ TEST(Requests, ADistilledModelTakesFourStepsAndSaysThatGuidanceHasNoEffect) {
   EXPECT_THAT(result.settings, Contains(std::pair<std::string, std::string>("guidance_scale", "1")));
 }
 
+TEST(Requests, WhatDoesNotMatterIsNotInTheSettings) {
+  const auto generator = make_generator(tiny_shapes(), {.stream = true});
+  GenerateRequest request = small_request();
+  request.num_inference_steps = 1;
+  request.guidance_scale = 1;
+  const GenerateResult one = generator->generate(request);
+  EXPECT_TRUE(one.notes.empty());
+  request.guidance_scale = 0.5;
+  request.seed += std::uint64_t{7} << 32;
+  const GenerateResult other = generator->generate(request);
+  EXPECT_EQ(other.picture.rgb, one.picture.rgb);
+  EXPECT_EQ(other.settings, one.settings);
+  EXPECT_THAT(other.notes, Contains(HasSubstr("guidance-scale 0.5")));
+  EXPECT_THAT(other.notes, Contains(HasSubstr("low 32 bits")));
+}
+
+TEST(Requests, OtherNoiseIsAnotherSetting) {
+  const ScratchFolder scratch;
+  const auto generator = make_generator(tiny_shapes(), {.stream = true});
+  GenerateRequest request = small_request();
+  request.height = 128;
+  request.width = 128;
+  request.num_inference_steps = 1;
+  request.guidance_scale = 1;
+  const Fixtures fixtures("fixtures.safetensors");
+  request.noise_file = write_noise(fixtures, "cfg128.noise", scratch.path());
+  const GenerateResult one = generator->generate(request);
+  request.noise_file = write_noise(fixtures, "edit.noise", scratch.path());
+  EXPECT_NE(generator->generate(request).settings, one.settings);
+}
+
+/// What a caller throws from its progress function ends the request alone.
+TEST(Requests, ProgressMayCancel) {
+  for (const bool stream : {true, false}) {
+    const auto generator = make_generator(tiny_shapes(), {.stream = stream});
+    const std::size_t idle = generator->device().memory().use().used_bytes;
+    const GenerateResult whole = generator->generate(small_request());
+    EXPECT_THROW(generator->generate(small_request(),
+                                     [](const Progress& progress) {
+                                       if (progress.stage == "denoise") fail(ErrorCode::cancelled, "enough");
+                                     }),
+                 Error);
+    EXPECT_EQ(generator->device().memory().use().used_bytes, idle);
+    EXPECT_EQ(generator->generate(small_request()).picture.rgb, whole.picture.rgb);
+  }
+}
+
 TEST(Requests, SizeDefaultsToTheModels) {
   const auto generator = make_generator(tiny_shapes(), {.stream = true});
   GenerateRequest request = small_request();
@@ -162,9 +210,13 @@ TEST(Configuration, IsRefusedByFieldOrToldToHaveNoEffect) {
   EXPECT_THROW(Engine{config}, Error);
   config.device = "cpu";
   config.dlo_resident_layers = 3;
-  EXPECT_THAT(Engine(config).notes(), Contains(HasSubstr("dlo-resident-layers has no effect")));
+  config.dlo_slots = 5;
+  EXPECT_THAT(Engine(config).notes(), ::testing::ElementsAre(HasSubstr("dlo-slots has no effect"),
+                                                             HasSubstr("dlo-resident-layers has no effect")));
   config.enable_distributed_layerwise_offload = true;
   config.dlo_resident_layers = 16;
+  config.dlo_slots = 28;
+  EXPECT_THAT(Engine(config).notes(), Contains(HasSubstr("dlo-slots 28")));
   EXPECT_THAT(Engine(config).notes(), Contains(HasSubstr("none of them streams")));
 }
 

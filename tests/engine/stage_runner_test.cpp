@@ -73,5 +73,29 @@ TEST_P(StageRunnerFailures, ABrokenOffPassLeavesNothingBehind) {
   }
 }
 
+/// The head of a pass is on its way while the end of the one before computes.
+TEST(StageRunnerOrder, PassesAreAnnouncedAhead) {
+  const std::unique_ptr<Device> device =
+      create_cpu_device({.virtual_cost = [](std::string_view, std::string_view work, std::size_t) {
+        return std::chrono::nanoseconds(work == "poison" ? 1000 : work == "fetch unit" ? 10 : 0);
+      }});
+  const std::unique_ptr<Pipeline> pipeline = open_pipeline(ModelFolder::open(tiny_shapes()));
+  const std::unique_ptr<Stream> compute = device->create_stream("compute");
+  const std::unique_ptr<Stream> copy = device->create_stream("copy");
+  PartHost host(*device, *compute, *copy, pipeline->parts(),
+                {.stream = true, .poison_released = true, .record_timeline = true});
+  StageRunner runner(*device, *compute, host, pipeline->parts());
+  BreakingStage stage(0);
+  const StageReport report = runner.run(stage, runner.measure(stage), {});
+  ASSERT_EQ(report.timeline.size(), 3U * 16);
+  for (const std::size_t pass : {1, 2}) {
+    const VisitTiming& head = report.timeline[pass * 16];
+    const VisitTiming& tail = report.timeline[pass * 16 - 1];
+    EXPECT_EQ(head.pass, pass);
+    EXPECT_LT(head.copy_end, tail.compute_end);
+    EXPECT_EQ(head.stall.count(), 0);
+  }
+}
+
 }  // namespace
 }  // namespace lamina::test

@@ -48,7 +48,7 @@ TEST_P(StreamShapes, EveryVisitReadsItsOwnBytesAndEachIsCopiedOnce) {
   const Shape& shape = GetParam();
   TestDevice test;
   ToyPart part(*test.device, {shape.sizes});
-  BlockStream stream(*test.device, *test.compute, *test.copy, part, part.bindings(), {shape.ring_bytes, true});
+  BlockStream stream(*test.device, *test.compute, *test.copy, &part, part.bindings(), {shape.ring_bytes, true});
   traverse(stream, part, *test.compute, shape.sizes.size(), kPasses);
   const StreamStatistics statistics = stream.take_statistics();
 
@@ -75,7 +75,7 @@ TEST_P(StreamShapes, DelaysOnEitherStreamChangeNoByte) {
                        return stream == slow ? microseconds((*random)() % 800) : microseconds(0);
                      }}});
     ToyPart part(*test.device, {shape.sizes});
-    BlockStream stream(*test.device, *test.compute, *test.copy, part, part.bindings(), {shape.ring_bytes, true});
+    BlockStream stream(*test.device, *test.compute, *test.copy, &part, part.bindings(), {shape.ring_bytes, true});
     traverse(stream, part, *test.compute, shape.sizes.size(), 3);
     EXPECT_EQ(stream.take_statistics().copied_bytes, 3 * total(shape.sizes));
     EXPECT_EQ(part.wrong_reads(), 0U) << slow;
@@ -86,7 +86,7 @@ TEST(BlockStream, ResidentsAreVisitedWithoutCopies) {
   TestDevice test;
   const ToyPart::Sizes sizes{1024, 1024, 1024, 1024};
   ToyPart part(*test.device, {sizes});
-  BlockStream stream(*test.device, *test.compute, *test.copy, part, part.bindings({{false, true, false, true}}),
+  BlockStream stream(*test.device, *test.compute, *test.copy, &part, part.bindings({{false, true, false, true}}),
                      {2048, true});
   traverse(stream, part, *test.compute, 4, 3);
   const StreamStatistics statistics = stream.take_statistics();
@@ -99,7 +99,7 @@ TEST(BlockStream, ResidentsAreVisitedWithoutCopies) {
 TEST(BlockStream, AllResidentNeedsNoRing) {
   TestDevice test;
   ToyPart part(*test.device, {{1024, 512}});
-  BlockStream stream(*test.device, *test.compute, *test.copy, part, part.bindings({{true, true}}), {});
+  BlockStream stream(*test.device, *test.compute, *test.copy, &part, part.bindings({{true, true}}), {});
   traverse(stream, part, *test.compute, 2, 2);
   EXPECT_EQ(stream.take_statistics().copied_bytes, 0U);
   EXPECT_EQ(part.runs(), 4U);
@@ -109,7 +109,7 @@ TEST(BlockStream, AllResidentNeedsNoRing) {
 TEST(BlockStream, VisitsOutOfOrderSkippedAndRepeatedAreRightAndCounted) {
   TestDevice test;
   ToyPart part(*test.device, {ToyPart::Sizes(6, 1024)});
-  BlockStream stream(*test.device, *test.compute, *test.copy, part, part.bindings(), {2048, true});
+  BlockStream stream(*test.device, *test.compute, *test.copy, &part, part.bindings(), {2048, true});
   const auto visit = [&](std::size_t unit) {
     UnitLease lease = stream.enter(unit);
     part.run({0, unit}, *test.compute);
@@ -147,7 +147,7 @@ TEST(BlockStream, VisitsOutOfOrderSkippedAndRepeatedAreRightAndCounted) {
 TEST(BlockStream, SkippingWithinTheRingIsRight) {
   TestDevice test;
   ToyPart part(*test.device, {ToyPart::Sizes(5, 512)});
-  BlockStream stream(*test.device, *test.compute, *test.copy, part, part.bindings(), {2560, true});
+  BlockStream stream(*test.device, *test.compute, *test.copy, &part, part.bindings(), {2560, true});
   for (int pass = 0; pass < 3; ++pass) {
     stream.begin_pass(0);
     for (const std::size_t unit : {1, 4}) {
@@ -170,7 +170,7 @@ TEST(BlockStream, PhasesAndExpertsShareOneRing) {
   TestDevice test;
   const std::vector<ToyPart::Sizes> stacks{{512, 512}, {2048}, {1024, 1024, 1024}, {1024, 1024, 1024}};
   ToyPart part(*test.device, stacks);
-  BlockStream stream(*test.device, *test.compute, *test.copy, part, part.bindings(), {2048, true});
+  BlockStream stream(*test.device, *test.compute, *test.copy, &part, part.bindings(), {2048, true});
   const std::vector<std::size_t> passes{kPrompt, kSchedule, kHighNoise, kHighNoise, kLowNoise, kLowNoise};
   for (std::size_t pass = 0; pass < passes.size(); ++pass) {
     stream.begin_pass(passes[pass]);
@@ -192,7 +192,7 @@ TEST(BlockStream, PhasesAndExpertsShareOneRing) {
 TEST(BlockStream, AnotherPassThanAnnouncedDiscardsWhatWasFetched) {
   TestDevice test;
   ToyPart part(*test.device, {{1024, 1024}, {1024, 1024}});
-  BlockStream stream(*test.device, *test.compute, *test.copy, part, part.bindings(), {2048, true});
+  BlockStream stream(*test.device, *test.compute, *test.copy, &part, part.bindings(), {2048, true});
   for (const std::size_t stack : {0, 1}) {
     stream.begin_pass(stack);
     stream.announce_next(0);
@@ -210,7 +210,7 @@ TEST(BlockStream, AnotherPassThanAnnouncedDiscardsWhatWasFetched) {
 TEST(BlockStream, ParametersAreBoundWhileLeasedOnlyAndSaySo) {
   TestDevice test;
   ToyPart part(*test.device, {{1024, 1024}});
-  BlockStream stream(*test.device, *test.compute, *test.copy, part, part.bindings({{false, true}}), {1024, true});
+  BlockStream stream(*test.device, *test.compute, *test.copy, &part, part.bindings({{false, true}}), {1024, true});
   const auto touch = [&](std::size_t unit) { part.parameter({0, unit}, 0).view(); };
   stream.begin_pass(0);
   EXPECT_THAT([&] { touch(0); }, ThrowsMessage<Error>(HasSubstr("stack0.0.weight")));
@@ -230,7 +230,7 @@ TEST(BlockStream, ParametersAreBoundWhileLeasedOnlyAndSaySo) {
 TEST(BlockStream, ReleasedBytesArePoisoned) {
   TestDevice test;
   ToyPart part(*test.device, {{1024}});
-  BlockStream stream(*test.device, *test.compute, *test.copy, part, part.bindings(), {1024, true});
+  BlockStream stream(*test.device, *test.compute, *test.copy, &part, part.bindings(), {1024, true});
   stream.begin_pass(0);
   UnitLease lease = stream.enter(0);
   const std::byte* data = part.parameter({0, 0}, 0).view().data();
@@ -248,7 +248,7 @@ TEST(BlockStream, ARefusedCopyAtAnyPlaceLeavesNothingBehind) {
     ToyPart part(*test.device, {sizes});
     set_cpu_faults(*test.device, {.fail_copy = k});
     try {
-      BlockStream stream(*test.device, *test.compute, *test.copy, part, part.bindings(), {2048, true});
+      BlockStream stream(*test.device, *test.compute, *test.copy, &part, part.bindings(), {2048, true});
       traverse(stream, part, *test.compute, 3, 2);
       FAIL() << "copy " << k << " did not fail";
     } catch (const Error& error) {
@@ -256,7 +256,7 @@ TEST(BlockStream, ARefusedCopyAtAnyPlaceLeavesNothingBehind) {
     }
     EXPECT_EQ(test.device->memory().use().used_bytes, 0U);
     for (std::size_t unit = 0; unit < 3; ++unit) EXPECT_TRUE(part.parameter({0, unit}, 0).is_placeholder());
-    BlockStream again(*test.device, *test.compute, *test.copy, part, part.bindings(), {2048, true});
+    BlockStream again(*test.device, *test.compute, *test.copy, &part, part.bindings(), {2048, true});
     traverse(again, part, *test.compute, 3, 2);
     again.take_statistics();
     EXPECT_EQ(part.wrong_reads(), 0U);
@@ -266,7 +266,7 @@ TEST(BlockStream, ARefusedCopyAtAnyPlaceLeavesNothingBehind) {
 /// Everything that waits for events while a part streams and while data is staged.
 void stream_and_stage(TestDevice& test, const ToyPart::Sizes& sizes) {
   ToyPart part(*test.device, {sizes});
-  BlockStream stream(*test.device, *test.compute, *test.copy, part, part.bindings(), {2048, true});
+  BlockStream stream(*test.device, *test.compute, *test.copy, &part, part.bindings(), {2048, true});
   traverse(stream, part, *test.compute, sizes.size(), 2);
   test.compute->synchronize();
   const DeviceBuffer target = test.device->allocate(4096, "target");
@@ -336,7 +336,12 @@ TimingPrediction predict(const Timed& timed) {
   return predict_timing(inputs);
 }
 
-std::vector<VisitTiming> record(const Timed& timed) {
+struct Recorded {
+  std::vector<VisitTiming> timeline;
+  StreamStatistics statistics;
+};
+
+Recorded record(const Timed& timed) {
   TestDevice test({.virtual_cost = [&](std::string_view, std::string_view work, std::size_t size_bytes) {
     if (work == "fetch unit") return transfer_time(size_bytes, timed.link_bytes_per_second);
     for (std::size_t unit = 0; unit < timed.sizes.size(); ++unit)
@@ -346,9 +351,10 @@ std::vector<VisitTiming> record(const Timed& timed) {
   ToyPart part(*test.device, {timed.sizes});
   BlockStreamOptions options{timed.ring_bytes, true};
   options.record_timeline = true;
-  BlockStream stream(*test.device, *test.compute, *test.copy, part, part.bindings({timed.resident}), options);
+  BlockStream stream(*test.device, *test.compute, *test.copy, &part, part.bindings({timed.resident}), options);
   traverse(stream, part, *test.compute, timed.sizes.size(), timed.passes);
-  return stream.take_timeline();
+  std::vector<VisitTiming> timeline = stream.take_timeline();
+  return {std::move(timeline), stream.take_statistics()};
 }
 
 TEST(BlockStreamTiming, TheStreamRunsAsTheModelPredictsToTheNanosecond) {
@@ -356,7 +362,12 @@ TEST(BlockStreamTiming, TheStreamRunsAsTheModelPredictsToTheNanosecond) {
   for (int round = 0; round < 60; ++round) {
     const Timed timed = random_timed(random);
     const TimingPrediction prediction = predict(timed);
-    const std::vector<VisitTiming> recorded = record(timed);
+    const auto [recorded, statistics] = record(timed);
+    EXPECT_EQ(statistics.stall, prediction.stall);
+    EXPECT_EQ(statistics.copied_bytes, prediction.copied_bytes);
+    nanoseconds unit_stall{0};
+    for (const UnitStatistics& unit : statistics.units[0]) unit_stall += unit.stall;
+    EXPECT_EQ(unit_stall, prediction.stall);
     ASSERT_EQ(recorded.size(), prediction.visits.size());
     for (std::size_t i = 0; i < recorded.size(); ++i) {
       SCOPED_TRACE("round " + std::to_string(round) + " visit " + std::to_string(i));

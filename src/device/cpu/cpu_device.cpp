@@ -9,6 +9,7 @@
 #include "device/cpu/cpu_event.h"
 #include "device/cpu/cpu_runtime.h"
 #include "device/cpu/make_stream.h"
+#include "device/cpu/team_size.h"
 #include "device/stream.h"
 
 namespace lamina {
@@ -55,7 +56,7 @@ class CpuDevice final : public Device {
 }  // namespace
 
 std::unique_ptr<Device> create_cpu_device(CpuDeviceOptions options) {
-  cpu_team_size();  // a bad LAMINA_CPU_THREADS surfaces here
+  cpu::check_team_can_start();  // a bad LAMINA_CPU_THREADS surfaces here, too
   return std::make_unique<CpuDevice>(std::move(options));
 }
 

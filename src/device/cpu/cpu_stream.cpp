@@ -1,7 +1,5 @@
 #include "device/cpu/cpu_stream.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -15,6 +13,7 @@
 #include "device/cpu/cpu_event.h"
 #include "device/cpu/cpu_runtime.h"
 #include "device/cpu/make_stream.h"
+#include "device/cpu/team_size.h"
 #include "device/cpu/thread_sanitizer.h"
 #include "device/device.h"
 
@@ -59,7 +58,7 @@ class CpuStream final : public Stream {
 
 CpuStream::CpuStream(Device& device, CpuRuntime& runtime, std::string name)
     : Stream(device, std::move(name)), runtime_(runtime), worker_("stream '" + this->name() + "'") {
-  worker_.push([team_size = cpu_team_size()] { omp_set_num_threads(team_size); });
+  worker_.push(set_thread_team);
   runtime_.add_worker(worker_);
 }
 

@@ -1,5 +1,6 @@
 #include "device/cpu/team_size.h"
 
+#include <omp.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -21,6 +22,20 @@ int parse_team_size(std::string_view text) {
     fail(ErrorCode::invalid_argument, "LAMINA_CPU_THREADS is '{}', expected a whole number from 1 to {}", text,
          kMaxTeamSize);
   return size;
+}
+
+void check_team_can_start() {
+  const int size = cpu_team_size();
+  if (size > omp_get_thread_limit())
+    fail(ErrorCode::unavailable,
+         "OpenMP starts {} of the {} threads of a team (OMP_THREAD_LIMIT); unset it, or set LAMINA_CPU_THREADS={}",
+         omp_get_thread_limit(), size, omp_get_thread_limit());
+}
+
+void set_thread_team() {
+  omp_set_dynamic(0);
+  omp_set_max_active_levels(std::max(1, omp_get_max_active_levels()));
+  omp_set_num_threads(cpu_team_size());
 }
 
 }  // namespace cpu

@@ -1,20 +1,19 @@
 #include "models/qwen3/qwen3_inputs.h"
 
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
 
 #include "base/error.h"
+#include "ops/bf16.h"
 
 namespace lamina {
 namespace {
 
-/// The float whose upper half is the bf16 at `bytes`.
 float load_bf16(const std::byte* bytes) {
-  std::uint16_t upper = 0;
-  std::memcpy(&upper, bytes, sizeof upper);
-  return std::bit_cast<float>(static_cast<std::uint32_t>(upper) << 16);
+  std::uint16_t value = 0;
+  std::memcpy(&value, bytes, sizeof value);
+  return ops::widen(value);
 }
 
 float load_f32(const std::byte* bytes) {

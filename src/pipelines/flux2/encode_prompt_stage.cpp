@@ -9,6 +9,7 @@ void EncodePromptStage::lay_out(Arena& arena) {
   const auto tokens = static_cast<std::int64_t>(kPromptLength);
   embeddings_.clear();
   samples_.clear();
+  downloads_.clear();
   cos_ = arena.take(DType::f32, {tokens, config.head_dim / 2});
   sin_ = arena.take(DType::f32, {tokens, config.head_dim / 2});
   const Qwen3Activations activations(config, tokens, arena);

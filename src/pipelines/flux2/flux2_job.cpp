@@ -14,6 +14,10 @@ constexpr std::int64_t kDistilledSteps = 4;
 constexpr std::int64_t kBaseSteps = 50;
 constexpr double kBaseGuidance = 4.0;
 
+bool embeds_guidance(const Flux2Model& model) {
+  return model.transformer().config().has_guidance;
+}
+
 void decide_guidance(const Flux2Model& model, Flux2Job& job) {
   const auto asked = job.request.guidance_scale;
   if (asked && !(*asked >= 0 && *asked <= 100))
@@ -24,6 +28,19 @@ void decide_guidance(const Flux2Model& model, Flux2Job& job) {
     return;
   }
   job.guidance_scale = asked.value_or(kBaseGuidance);
+  if (job.guidance_scale > 1 || embeds_guidance(model)) return;
+  if (job.guidance_scale < 1)
+    job.notes.push_back(fmt::format("guidance-scale {} is taken as 1: guidance begins above 1", job.guidance_scale));
+  job.guidance_scale = 1;
+}
+
+/// Generators of PyTorch on the CPU use no more of a seed.
+void decide_seed(Flux2Job& job) {
+  const std::uint64_t used = job.request.seed & 0xFFFFFFFFU;
+  if (used == job.request.seed || !job.request.noise_file.empty()) return;
+  job.notes.push_back(
+      fmt::format("seed {} draws the noise of seed {}: only its low 32 bits count", job.request.seed, used));
+  job.request.seed = used;
 }
 
 void decide_references(const Flux2Model& model, Flux2Job& job) {
@@ -48,8 +65,8 @@ void tokenize(const Flux2Model& model, Flux2Job& job) {
   if (job.prompts.front().cut_count > 0)
     job.notes.push_back(fmt::format("the prompt is {} tokens longer than the {} the model reads; its end was cut off",
                                     job.prompts.front().cut_count, kPromptLength));
-  const bool embeds_guidance = model.transformer().config().has_guidance;
-  if (job.guidance_scale > 1 && !embeds_guidance) job.prompts.push_back(encode_chat_prompt(model.tokenizer(), ""));
+  if (job.guidance_scale > 1 && !embeds_guidance(model))
+    job.prompts.push_back(encode_chat_prompt(model.tokenizer(), ""));
 }
 
 std::vector<float> read_noise_file(const std::string& file, const Shape& shape) {
@@ -91,6 +108,7 @@ Flux2Job Flux2Job::plan(const Flux2Model& model, const GenerateRequest& request)
   Flux2Job job;
   job.request = request;
   decide_guidance(model, job);
+  decide_seed(job);
   job.steps = request.num_inference_steps.value_or(model.is_distilled() ? kDistilledSteps : kBaseSteps);
   if (job.steps < 1) fail(ErrorCode::invalid_argument, "num_inference_steps {}: at least 1 is expected", job.steps);
   decide_references(model, job);

@@ -54,7 +54,7 @@ Flux2Model::Flux2Model(const ModelFolder& folder)
   check_tensors();
   // In the order of `Part`.
   parts_.push_back({text_encoder_.plan(), text_encoder_.parameters(), text_checkpoint_});
-  parts_.push_back({transformer_.plan(), transformer_.parameters(), transformer_checkpoint_, true});
+  parts_.push_back({transformer_.plan(), transformer_.parameters(), transformer_checkpoint_});
   parts_.push_back({vae_decoder_.plan(), vae_decoder_.parameters(), vae_checkpoint_});
   parts_.push_back({vae_encoder_.plan(), vae_encoder_.parameters(), vae_checkpoint_});
 }
@@ -71,6 +71,10 @@ void Flux2Model::check_configurations(const ModelFolder& folder) const {
   if (transformer.text_channels != text_channels)
     config.reject("joint_attention_dim", fmt::format("found {}, but the text encoder gives {} channels",
                                                      transformer.text_channels, text_channels));
+  if (tokenizer_.id_count() > text_encoder_.config().vocabulary)
+    read_config(folder, "text_encoder")
+        .reject("vocab_size", fmt::format("found {}, but the tokenizer has {} ids", text_encoder_.config().vocabulary,
+                                          tokenizer_.id_count()));
   const std::int64_t packed = vae_config_.packed_channels();
   if (transformer.in_channels != packed || transformer.out_channels != packed)
     config.reject("in_channels", fmt::format("found {} in and {} out, but the VAE packs {} channels",

@@ -1,5 +1,7 @@
 #include "pipelines/flux2/flux2_pipeline.h"
 
+#include <zlib.h>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -13,6 +15,12 @@
 
 namespace lamina {
 namespace {
+
+/// "crc32 1a2b3c4d": tells inputs apart that have no place in a picture's settings.
+std::string checksum(const std::vector<float>& values) {
+  const auto* bytes = reinterpret_cast<const Bytef*>(values.data());
+  return fmt::format("crc32 {:08x}", ::crc32_z(0, bytes, values.size() * sizeof(float)));
+}
 
 /// -1..1 as 0..1.
 std::vector<float> to_unit_range(std::vector<float> values) {
@@ -46,6 +54,8 @@ class Flux2Generation final : public Generation {
     return stages;
   }
 
+  const std::vector<std::string>& notes() const override { return job_.notes; }
+
   GenerateResult result() override {
     GenerateResult result;
     const std::vector<float> image = to_unit_range(job_.image);
@@ -53,7 +63,6 @@ class Flux2Generation final : public Generation {
     result.picture = {picture.width, picture.height, std::move(picture.pixels)};
     result.settings = settings();
     if (job_.request.keep_tensors) result.tensors = tensors(image);
-    result.notes = job_.notes;
     return result;
   }
 
@@ -70,9 +79,10 @@ class Flux2Generation final : public Generation {
       settings.emplace_back("seed", std::to_string(request.seed));
       settings.emplace_back("noise_dtype", request.noise_dtype == NoiseDType::bfloat16 ? "bfloat16" : "float32");
     } else {
-      settings.emplace_back("noise", "given");
+      settings.emplace_back("noise", checksum(job_.noise));
     }
-    if (!request.images.empty()) settings.emplace_back("reference_images", std::to_string(request.images.size()));
+    for (std::size_t i = 0; i < job_.references.size(); ++i)
+      settings.emplace_back(fmt::format("reference_image_{}", i + 1), checksum(job_.references[i].image.values));
     return settings;
   }
 
