@@ -26,8 +26,7 @@ std::size_t longest_stack(const std::vector<ModelPart>& parts) {
 }  // namespace
 
 OffloadOptions offload_options(const EngineConfig& config) {
-  if (config.dlo_slots < 1)
-    fail(ErrorCode::invalid_argument, "dlo-slots 0: the ring needs room for at least one unit");
+  if (config.dlo_slots < 1) fail(ErrorCode::invalid_argument, "dlo-slots 0: the ring needs room for at least one unit");
   return {.stream = config.enable_distributed_layerwise_offload,
           .ring_slots = config.dlo_slots,
           .resident_blocks = config.dlo_resident_layers,
