@@ -48,10 +48,13 @@ std::size_t product(std::span<const std::int64_t> extents) {
 
 }  // namespace
 
+void TensorParallel::validate() const {
+  expects(rank >= 0 && rank < degree, "there is no rank {} in a tensor-parallel group of {}", rank, degree);
+}
+
 TensorSlice::TensorSlice(TensorSpec stored, const ShardRule& rule, const TensorParallel& parallel)
     : stored_(std::move(stored)), local_(stored_), line_bytes_(stored_.size_bytes()), runs_{{0, line_bytes_}} {
-  expects(parallel.degree >= 1 && parallel.rank >= 0 && parallel.rank < parallel.degree,
-          "tensor {}: no rank {} in a tensor-parallel group of {}", stored_.name, parallel.rank, parallel.degree);
+  parallel.validate();
   if (rule.cut == ShardRule::Cut::replicated) return;
   const std::size_t axis = rule.cut == ShardRule::Cut::rows ? 0 : 1;
   check_groups(stored_, rule, axis, parallel.degree);

@@ -13,6 +13,9 @@ namespace lamina {
 struct TensorParallel {
   std::int64_t degree = 1;
   std::int64_t rank = 0;
+
+  /// Throws internal unless 0 <= rank < degree.
+  void validate() const;
 };
 
 /// How a tensor is cut for the ranks of a tensor-parallel group: not at all, or along one axis. The cut axis is packed

@@ -82,7 +82,7 @@ std::vector<std::int64_t> flux2_tensor_parallel_degrees(const Flux2Config& confi
 }
 
 void check_flux2_tensor_parallel(const Flux2Config& config, const TensorParallel& parallel) {
-  if (parallel.degree >= 1 && divides(parallel.degree, config)) return;
+  if (parallel.degree >= 1 && divides(parallel.degree, config)) return parallel.validate();
   fail(ErrorCode::incompatible,
        "tensor parallelism of degree {}: the transformer's {} attention heads and {} feed-forward features must divide "
        "by the degree; possible are {}",
