@@ -33,7 +33,8 @@ TensorSpec ModuleWeights::spec_of(std::string name, const Shape& shape) const {
   return TensorSpec{std::move(name), dtype, shape};
 }
 
-const Parameter* ModuleWeights::declare(ParameterGroup group) {
+const Parameter* ModuleWeights::declare(ParameterGroup whole) {
+  ParameterGroup group = slice_of_ ? whole.sliced(slice_of_) : std::move(whole);
   parameters_.emplace_back(group.runtime);
   groups_.push_back(std::move(group));
   return &parameters_.back();

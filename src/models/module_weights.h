@@ -19,7 +19,9 @@ using DTypeOf = std::function<DType(std::string_view tensor_name)>;
 /// Parameters stay where they are until the owner dies.
 class ModuleWeights {
  public:
-  explicit ModuleWeights(DTypeOf dtype_of) : dtype_of_(std::move(dtype_of)) {}
+  /// Declared are whole tensors; with `slice_of`, parameters and groups are this rank's parts of them.
+  explicit ModuleWeights(DTypeOf dtype_of, SliceOf slice_of = {})
+      : dtype_of_(std::move(dtype_of)), slice_of_(std::move(slice_of)) {}
   ModuleWeights(const ModuleWeights&) = delete;
   ModuleWeights& operator=(const ModuleWeights&) = delete;
 
@@ -40,9 +42,10 @@ class ModuleWeights {
 
  private:
   TensorSpec spec_of(std::string name, const Shape& shape) const;
-  const Parameter* declare(ParameterGroup group);
+  const Parameter* declare(ParameterGroup whole);
 
   DTypeOf dtype_of_;
+  SliceOf slice_of_;
   std::deque<Parameter> parameters_;
   std::vector<ParameterGroup> groups_;
 };

@@ -12,7 +12,8 @@
 namespace lamina {
 
 /// Weights read from the mapped checkpoint through staging buffers, keeping no copy on the host: for parts that are
-/// loaded to the device once and stay. The launching thread packs, so this source is not for streaming.
+/// loaded to the device once and stay. The launching thread packs, so this source is not for streaming. Of tensors that
+/// are cut for a rank, one part at a time is copied together on the host.
 /// Plan and checkpoint must outlive it.
 class CheckpointSource final : public UnitSource {
  public:

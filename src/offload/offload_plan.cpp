@@ -86,6 +86,9 @@ class PlanValidator {
     expects(joined == group.runtime.shape && group.members.front().dtype == group.runtime.dtype,
             "offload plan of {}: parameter {} is not made up by its members ({})", plan_.component,
             to_string(group.runtime), list_members(group.members));
+    expects(group.slices.empty() || std::ranges::equal(group.slices, group.members, {}, &TensorSlice::local),
+            "offload plan of {}: the members of {} are not the parts that are cut for it", plan_.component,
+            to_string(group.runtime));
   }
 
   const OffloadPlan& plan_;
@@ -119,6 +122,20 @@ ParameterGroup ParameterGroup::fused(std::string runtime_name, std::vector<Tenso
          list_members(members));
   const DType dtype = members.front().dtype;
   return {{std::move(runtime_name), dtype, *shape}, std::move(members)};
+}
+
+ParameterGroup ParameterGroup::sliced(const SliceOf& slice_of) const {
+  expects(slices.empty(), "parameter {} is sliced twice", runtime.name);
+  std::vector<TensorSlice> parts;
+  std::vector<TensorSpec> local;
+  for (const TensorSpec& member : members) local.push_back(parts.emplace_back(slice_of(member)).local());
+  ParameterGroup result = fused(runtime.name, std::move(local));
+  result.slices = std::move(parts);
+  return result;
+}
+
+const TensorSpec& ParameterGroup::stored(std::size_t member) const {
+  return slices.empty() ? members.at(member) : slices.at(member).stored();
 }
 
 void OffloadPlan::validate() const {

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "tensor/tensor_spec.h"
+#include "weights/tensor_slice.h"
 
 namespace lamina {
 
@@ -18,18 +20,28 @@ enum class Phase {
 
 std::string_view to_string(Phase phase) noexcept;
 
+/// The part of a checkpoint's tensor that a rank holds.
+using SliceOf = std::function<TensorSlice(const TensorSpec& stored)>;
+
 /// A runtime parameter and the checkpoint tensors that make it up: one tensor, or several of one dtype whose rows
 /// follow each other (q | k | v fused into one matrix). Members lie contiguously in every image, so fusing costs
-/// nothing.
+/// nothing. Under tensor parallelism, runtime parameter and members are the rank's parts.
 struct ParameterGroup {
   TensorSpec runtime;
   std::vector<TensorSpec> members;
+  std::vector<TensorSlice> slices;  ///< where the members are cut from; empty: they are whole tensors
 
   /// A parameter that is one checkpoint tensor of the same name.
   static ParameterGroup single(TensorSpec tensor);
   /// `members` joined along axis 0 under a name of the model's own. Throws incompatible naming the members where dtypes
   /// or trailing extents differ.
   static ParameterGroup fused(std::string runtime_name, std::vector<TensorSpec> members);
+
+  /// The same parameter of a rank that holds `slice_of` each member; members stay adjacent. Of a group of whole
+  /// tensors.
+  ParameterGroup sliced(const SliceOf& slice_of) const;
+  /// The tensor of the checkpoint that a member is, or is cut from.
+  const TensorSpec& stored(std::size_t member) const;
 };
 
 /// A list of blocks of equal structure ("transformer_blocks"), in the checkpoint's spelling.

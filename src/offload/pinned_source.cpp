@@ -1,6 +1,6 @@
 #include "offload/pinned_source.h"
 
-#include <cstring>
+#include "offload/pack_member.h"
 
 namespace lamina {
 
@@ -18,11 +18,8 @@ PinnedBuffer PinnedSource::pack(Device& device, const std::vector<ParameterGroup
   PinnedBuffer image = device.allocate_pinned(layout.size_bytes);
   for (std::size_t group = 0; group < groups.size(); ++group) {
     std::byte* destination = image.data() + layout.group_offsets[group];
-    for (const TensorSpec& member : groups[group].members) {
-      const std::size_t size = member.size_bytes();
-      if (size > 0) std::memcpy(destination, checkpoint.view(member).data(), size);
-      destination += size;
-    }
+    for (std::size_t member = 0; member < groups[group].members.size(); ++member)
+      destination = pack_member(checkpoint, groups[group], member, destination);
   }
   host_bytes_ += layout.size_bytes;
   return image;

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstring>
 #include <map>
 #include <string>
 #include <vector>
@@ -11,6 +10,7 @@
 #include "device/device.h"
 #include "device/stream.h"
 #include "offload/offload_plan.h"
+#include "offload/pack_member.h"
 #include "tensor/parameter.h"
 #include "weights/checkpoint.h"
 
@@ -60,10 +60,8 @@ class BoundWeights {
   }
 
   static void pack(const Checkpoint& checkpoint, const ParameterGroup& group, std::byte* destination) {
-    for (const TensorSpec& member : group.members) {
-      std::memcpy(destination, checkpoint.view(member).data(), member.size_bytes());
-      destination += member.size_bytes();
-    }
+    for (std::size_t member = 0; member < group.members.size(); ++member)
+      destination = pack_member(checkpoint, group, member, destination);
   }
 
   std::map<std::string, Parameter*> parameters_by_name() const {

@@ -53,6 +53,19 @@ TEST(ParameterGroup, OfOneTensorKeepsNameAndShape) {
   EXPECT_EQ(weight_bytes(group), 192u);
 }
 
+TEST(ParameterGroup, OfARankKeepsItsPartsAdjacent) {
+  const auto whole = ParameterGroup::fused("qkv", {tensor("q", {8, 5}), tensor("k", {2, 5})});
+  const auto part = whole.sliced([](const TensorSpec& stored) {
+    return TensorSlice(stored, {ShardRule::Cut::rows, {stored.shape[0]}}, {.degree = 2, .rank = 1});
+  });
+  EXPECT_EQ(part.runtime, tensor("qkv", {5, 5}));
+  EXPECT_THAT(part.members, ElementsAre(tensor("q", {4, 5}), tensor("k", {1, 5})));
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(whole.stored(i), whole.members[i]);
+    EXPECT_EQ(part.stored(i), whole.members[i]);
+  }
+}
+
 TEST(ParameterGroup, FusesRowsInOrder) {
   const auto group = ParameterGroup::fused("qkv", {tensor("q", {8, 5}), tensor("k", {2, 5}), tensor("v", {3, 5})});
   EXPECT_EQ(group.runtime, tensor("qkv", {13, 5}));

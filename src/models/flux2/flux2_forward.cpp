@@ -36,6 +36,9 @@ Flux2Forward::Flux2Forward(const Flux2Transformer& transformer, const Flux2Input
       residual_(arena.take(DType::f32, {inputs.text.size(0) + inputs.image.size(0), config_.width()})),
       velocity_(arena.take(DType::f32, {inputs.velocity_tokens, config_.out_channels})),
       activations_(activations.rows(0, all_tokens())) {
+  if (const std::int64_t degree = transformer.tensor_parallel().degree; degree != 1)
+    fail(ErrorCode::not_implemented, "a FLUX.2 transformer cannot run with tensor parallelism of degree {} yet, only 1",
+         degree);
   const Shape angles{all_tokens(), config_.head_dim / 2};
   expect_shape(inputs.text, {inputs.text.size(0), config_.text_channels}, "text");
   expect_shape(inputs.image, {inputs.image.size(0), config_.in_channels}, "image");

@@ -29,7 +29,7 @@ struct Flux2Inputs {
 class Flux2Forward {
  public:
   /// `transformer` and `modulation` outlive the forward. On a measuring arena, with views that lack data, it runs in
-  /// planning contexts only.
+  /// planning contexts only. Throws not_implemented for a rank's part of a transformer: sums over ranks are missing.
   Flux2Forward(const Flux2Transformer& transformer, const Flux2Inputs& inputs, const Flux2Modulation& modulation,
                const Flux2Activations& activations, Arena& arena);
 

@@ -2,10 +2,23 @@
 
 #include <utility>
 
-namespace lamina {
+#include "models/flux2/flux2_shards.h"
 
-Flux2Transformer::Flux2Transformer(const Flux2Config& config, DTypeOf dtype_of)
-    : config_(config), weights_(std::move(dtype_of)) {
+namespace lamina {
+namespace {
+
+SliceOf slices_of_rank(const Flux2Config& config, const TensorParallel& parallel) {
+  check_flux2_tensor_parallel(config, parallel);
+  if (parallel.degree == 1) return {};
+  return [config, parallel](const TensorSpec& stored) {
+    return TensorSlice(stored, flux2_shard_rule(config, stored.name), parallel);
+  };
+}
+
+}  // namespace
+
+Flux2Transformer::Flux2Transformer(const Flux2Config& config, DTypeOf dtype_of, const TensorParallel& parallel)
+    : config_(config), parallel_(parallel), weights_(std::move(dtype_of), slices_of_rank(config, parallel)) {
   const std::vector<BlockList> lists{{"transformer_blocks"}, {"single_transformer_blocks"}};
   declare_outer();
   plan_ = OffloadPlan{"transformer", lists, {Stack{"step", Phase::step, {}}}, weights_.take_groups()};

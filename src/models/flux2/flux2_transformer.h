@@ -6,6 +6,7 @@
 #include "models/flux2/flux2_config.h"
 #include "models/module_weights.h"
 #include "offload/offload_plan.h"
+#include "weights/tensor_slice.h"
 
 namespace lamina {
 
@@ -51,13 +52,17 @@ struct Flux2OuterWeights {
 };
 
 /// The FLUX.2 transformer as a tree of parameters, all placeholders until somebody binds them, with the plan by which
-/// they stream. No activations: these belong to `Flux2Forward`. Source: diffusers, Flux2Transformer2DModel.
+/// they stream. Shapes are given of the whole transformer. No activations: these belong to `Flux2Forward`. Source:
+/// diffusers, Flux2Transformer2DModel.
 class Flux2Transformer {
  public:
-  /// `dtype_of` is asked for every tensor once.
-  Flux2Transformer(const Flux2Config& config, DTypeOf dtype_of);
+  /// `dtype_of` is asked for every tensor once. Of a tensor-parallel group, parameters and plan are those of one rank;
+  /// throws incompatible for a degree that the sizes do not divide by.
+  Flux2Transformer(const Flux2Config& config, DTypeOf dtype_of, const TensorParallel& parallel = {});
 
+  /// Sizes of the whole transformer.
   const Flux2Config& config() const noexcept { return config_; }
+  const TensorParallel& tensor_parallel() const noexcept { return parallel_; }
   const OffloadPlan& plan() const noexcept { return plan_; }
   std::vector<Parameter*> parameters() { return weights_.parameters(); }
 
@@ -74,6 +79,7 @@ class Flux2Transformer {
   void declare_single_block(const std::string& block);
 
   Flux2Config config_;
+  TensorParallel parallel_;
   ModuleWeights weights_;
   Flux2OuterWeights outer_;
   std::vector<Flux2DoubleBlock> double_blocks_;
