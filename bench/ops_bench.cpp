@@ -50,7 +50,7 @@ class Tensors {
   explicit Tensors(Device& device)
       : stream_(device.create_stream("fill")),
         buffer_(device.allocate(kBytes, "tensors")),
-        staging_(device.allocate_pinned(kBytes)),
+        staging_(device.allocate_pinned(kBytes, "bench")),
         arena_(buffer_.data(), kBytes) {}
 
   TensorView f32(const Shape& shape) {

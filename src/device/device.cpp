@@ -53,37 +53,51 @@ DeviceBuffer::~DeviceBuffer() {
 PinnedBuffer::PinnedBuffer(PinnedBuffer&& other) noexcept
     : device_(std::exchange(other.device_, nullptr)),
       data_(std::exchange(other.data_, nullptr)),
-      size_bytes_(std::exchange(other.size_bytes_, 0)) {}
+      size_bytes_(std::exchange(other.size_bytes_, 0)),
+      part_(std::move(other.part_)) {}
 
 PinnedBuffer& PinnedBuffer::operator=(PinnedBuffer&& other) noexcept {
   PinnedBuffer taken(std::move(other));
   std::swap(device_, taken.device_);
   std::swap(data_, taken.data_);
   std::swap(size_bytes_, taken.size_bytes_);
+  std::swap(part_, taken.part_);
   return *this;
 }
 
 PinnedBuffer::~PinnedBuffer() {
   if (device_ == nullptr) return;
-  device_->do_unregister(data_, size_bytes_);
-  unmap(data_, size_bytes_);
-  device_->pinned_bytes_ -= size_bytes_;
+  if (data_ != nullptr) {
+    device_->do_unregister(data_, size_bytes_);
+    unmap(data_, size_bytes_);
+    device_->pinned_bytes_ -= size_bytes_;
+  }
+  device_->host_memory_->release(size_bytes_, part_);
 }
 
-Device::Device(DeviceKind kind, std::string name, std::optional<std::size_t> memory_limit_bytes)
-    : kind_(kind), name_(std::move(name)), memory_(memory_limit_bytes) {}
+Device::Device(DeviceKind kind, std::string name, std::optional<std::size_t> memory_limit_bytes,
+               std::shared_ptr<HostMemoryBudget> host_memory)
+    : kind_(kind),
+      name_(std::move(name)),
+      memory_(kDeviceMemory, memory_limit_bytes),
+      host_memory_(host_memory != nullptr ? std::move(host_memory) : process_host_memory()) {}
+
+// In both, the buffer owns the booking before it owns the bytes.
 
 DeviceBuffer Device::allocate(std::size_t size_bytes, std::string_view part) {
   if (size_bytes == 0) return {};
   std::string name(part);
   memory_.reserve(size_bytes, name);
-  DeviceBuffer buffer(this, nullptr, size_bytes, std::move(name));  // owns the booking before it owns the bytes
+  DeviceBuffer buffer(this, size_bytes, std::move(name));
   buffer.data_ = do_allocate(size_bytes);
   return buffer;
 }
 
-PinnedBuffer Device::allocate_pinned(std::size_t size_bytes) {
+PinnedBuffer Device::allocate_pinned(std::size_t size_bytes, std::string_view part) {
   if (size_bytes == 0) return {};
+  std::string name(part);
+  host_memory_->reserve(size_bytes, name);
+  PinnedBuffer buffer(this, size_bytes, std::move(name));
   std::byte* data = map_anonymous(size_bytes);
   try {
     do_register(data, size_bytes);
@@ -91,8 +105,9 @@ PinnedBuffer Device::allocate_pinned(std::size_t size_bytes) {
     unmap(data, size_bytes);
     throw;
   }
+  buffer.data_ = data;
   pinned_bytes_ += size_bytes;
-  return PinnedBuffer(this, data, size_bytes);
+  return buffer;
 }
 
 }  // namespace lamina

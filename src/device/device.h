@@ -6,8 +6,10 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
-#include "device/memory_budget.h"
+#include "base/host_memory_budget.h"
+#include "base/memory_budget.h"
 #include "device/order_checker.h"
 
 namespace lamina {
@@ -32,8 +34,8 @@ class DeviceBuffer {
 
  private:
   friend class Device;
-  DeviceBuffer(Device* device, std::byte* data, std::size_t size_bytes, std::string part)
-      : device_(device), data_(data), size_bytes_(size_bytes), part_(std::move(part)) {}
+  DeviceBuffer(Device* device, std::size_t size_bytes, std::string part)
+      : device_(device), size_bytes_(size_bytes), part_(std::move(part)) {}
 
   Device* device_ = nullptr;
   std::byte* data_ = nullptr;
@@ -42,7 +44,8 @@ class DeviceBuffer {
 };
 
 /// Owner of page-locked host memory: an anonymous mapping of exactly the booked size (rounded up to a page by the
-/// system), registered with the device. Move-only. The same rule for pending work holds.
+/// system), registered with the device and booked under `part` in the process's budget. Move-only. The same rule for
+/// pending work holds.
 class PinnedBuffer {
  public:
   PinnedBuffer() = default;
@@ -55,12 +58,13 @@ class PinnedBuffer {
 
  private:
   friend class Device;
-  PinnedBuffer(Device* device, std::byte* data, std::size_t size_bytes)
-      : device_(device), data_(data), size_bytes_(size_bytes) {}
+  PinnedBuffer(Device* device, std::size_t size_bytes, std::string part)
+      : device_(device), size_bytes_(size_bytes), part_(std::move(part)) {}
 
   Device* device_ = nullptr;
   std::byte* data_ = nullptr;
   std::size_t size_bytes_ = 0;
+  std::string part_;
 };
 
 /// One accelerator (or the CPU acting as one): its memory, its streams, its order checker. The device outlives
@@ -76,12 +80,13 @@ class Device {
   const std::string& name() const noexcept { return name_; }
 
   MemoryBudget& memory() noexcept { return memory_; }
+  HostMemoryBudget& host_memory() noexcept { return *host_memory_; }
   OrderChecker& order() noexcept { return order_; }
 
   /// 256-byte aligned, uninitialised. Throws out_of_device_memory.
   DeviceBuffer allocate(std::size_t size_bytes, std::string_view part);
-  /// Page-aligned, zeroed. Throws out_of_host_memory.
-  PinnedBuffer allocate_pinned(std::size_t size_bytes);
+  /// Page-aligned, zeroed; `part` is "weights", "staging" or "results". Throws out_of_host_memory.
+  PinnedBuffer allocate_pinned(std::size_t size_bytes, std::string_view part);
   /// Bytes of pinned memory held now.
   std::size_t pinned_bytes() const noexcept { return pinned_bytes_.load(); }
 
@@ -90,7 +95,9 @@ class Device {
   virtual std::unique_ptr<Event> create_event(std::string name) = 0;
 
  protected:
-  Device(DeviceKind kind, std::string name, std::optional<std::size_t> memory_limit_bytes);
+  /// Without `host_memory`, pinned memory is booked in the process's shared budget.
+  Device(DeviceKind kind, std::string name, std::optional<std::size_t> memory_limit_bytes,
+         std::shared_ptr<HostMemoryBudget> host_memory);
 
  private:
   friend class DeviceBuffer;
@@ -106,6 +113,7 @@ class Device {
   DeviceKind kind_;
   std::string name_;
   MemoryBudget memory_;
+  std::shared_ptr<HostMemoryBudget> host_memory_;
   OrderChecker order_;
   std::atomic<std::size_t> pinned_bytes_{0};
 };

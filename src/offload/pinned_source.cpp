@@ -15,7 +15,7 @@ PinnedSource::PinnedSource(Device& device, const OffloadPlan& plan, const Checkp
 PinnedBuffer PinnedSource::pack(Device& device, const std::vector<ParameterGroup>& groups,
                                 const Checkpoint& checkpoint) {
   const UnitLayout layout = UnitLayout::of(groups);
-  PinnedBuffer image = device.allocate_pinned(layout.size_bytes);
+  PinnedBuffer image = device.allocate_pinned(layout.size_bytes, "weights");
   for (std::size_t group = 0; group < groups.size(); ++group) {
     std::byte* destination = image.data() + layout.group_offsets[group];
     for (std::size_t member = 0; member < groups[group].members.size(); ++member)

@@ -8,7 +8,7 @@ namespace lamina {
 StagingUploader::StagingUploader(Device& device, Stream& stream, std::size_t buffer_bytes)
     : device_(device), stream_(stream), buffer_bytes_(buffer_bytes) {
   for (Buffer& buffer : buffers_) {
-    buffer.memory = device.allocate_pinned(buffer_bytes);
+    buffer.memory = device.allocate_pinned(buffer_bytes, "staging");
     buffer.copied = device.create_event("staging");
     buffer.watched = WatchedRange(device.order(), {buffer.memory.data(), buffer_bytes}, "staging");
   }

@@ -43,7 +43,7 @@ class CpuDeviceTest : public ::testing::Test {
 
   std::unique_ptr<Device> device_ = create_cpu_device();
   DeviceBuffer memory_ = device_->allocate(kSize, "memory");
-  PinnedBuffer host_ = device_->allocate_pinned(kSize);
+  PinnedBuffer host_ = device_->allocate_pinned(kSize, "test");
   std::unique_ptr<Event> event_ = device_->create_event("ready");
   std::unique_ptr<Stream> compute_ = device_->create_stream("compute");
   std::unique_ptr<Stream> copy_ = device_->create_stream("copy");

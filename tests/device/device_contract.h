@@ -52,7 +52,7 @@ class DeviceContract : public ::testing::Test {
 
   std::unique_ptr<Device> device_ = Factory::create();
   DeviceBuffer memory_ = device_->allocate(kSize, "memory");
-  PinnedBuffer host_ = device_->allocate_pinned(kSize);
+  PinnedBuffer host_ = device_->allocate_pinned(kSize, "test");
   std::unique_ptr<Stream> a_ = device_->create_stream("a");
   std::unique_ptr<Stream> b_ = device_->create_stream("b");
   std::unique_ptr<Stream> c_ = device_->create_stream("c");
@@ -62,7 +62,7 @@ class DeviceContract : public ::testing::Test {
 TYPED_TEST_SUITE_P(DeviceContract);
 
 TYPED_TEST_P(DeviceContract, CopiesBothWays) {
-  PinnedBuffer source = this->device_->allocate_pinned(this->kSize);
+  PinnedBuffer source = this->device_->allocate_pinned(this->kSize, "test");
   for (std::size_t i = 0; i < this->kSize; ++i) source.data()[i] = std::byte(i * 7);
   this->a_->copy_to_device_async(this->memory_.data(), source.data(), this->kSize, "there");
   this->fetch(*this->a_);
@@ -83,7 +83,7 @@ TYPED_TEST_P(DeviceContract, FillsExactlyTheGivenBytes) {
 
 TYPED_TEST_P(DeviceContract, WorkOfAStreamRunsInOrder) {
   constexpr std::size_t kRounds = 100;
-  PinnedBuffer seen = this->device_->allocate_pinned(kRounds);
+  PinnedBuffer seen = this->device_->allocate_pinned(kRounds, "test");
   for (std::size_t round = 0; round < kRounds; ++round) {
     this->fill(*this->a_, static_cast<int>(round));
     this->a_->copy_to_host_async(seen.data() + round, this->memory_.data() + round, 1, "look");
@@ -221,7 +221,7 @@ TYPED_TEST_P(DeviceContract, MemoryIsAlignedBookedAndGivenBack) {
 
 TYPED_TEST_P(DeviceContract, NothingIsALegalAmountOfMemory) {
   EXPECT_EQ(this->device_->allocate(0, "nothing").data(), nullptr);
-  EXPECT_EQ(this->device_->allocate_pinned(0).data(), nullptr);
+  EXPECT_EQ(this->device_->allocate_pinned(0, "test").data(), nullptr);
   EXPECT_EQ(this->device_->memory().use().parts.size(), 1U);
 }
 
@@ -239,7 +239,7 @@ TYPED_TEST_P(DeviceContract, TheBudgetRefusesWithNumbersByPart) {
 
 TYPED_TEST_P(DeviceContract, FreeingWaitsForPendingWork) {
   DeviceBuffer victim = this->device_->allocate(kMiB, "victim");
-  PinnedBuffer pinned_victim = this->device_->allocate_pinned(kMiB);
+  PinnedBuffer pinned_victim = this->device_->allocate_pinned(kMiB, "test");
   const auto free_under_work = [&](auto& buffer) {
     const auto release = this->block(*this->a_);
     this->a_->copy_to_host_async(pinned_victim.data(), victim.data(), kMiB, "use both");
@@ -254,17 +254,17 @@ TYPED_TEST_P(DeviceContract, FreeingWaitsForPendingWork) {
     releaser.join();
   };
   free_under_work(pinned_victim);
-  pinned_victim = this->device_->allocate_pinned(kMiB);
+  pinned_victim = this->device_->allocate_pinned(kMiB, "test");
   free_under_work(victim);
 }
 
 TYPED_TEST_P(DeviceContract, PinnedMemoryIsExactAndZeroed) {
   const std::size_t before = this->device_->pinned_bytes();
-  PinnedBuffer odd = this->device_->allocate_pinned(12345);
+  PinnedBuffer odd = this->device_->allocate_pinned(12345, "test");
   EXPECT_EQ(odd.size_bytes(), 12345U);
   EXPECT_EQ(this->device_->pinned_bytes(), before + 12345);
   EXPECT_TRUE(std::all_of(odd.data(), odd.data() + 12345, [](std::byte byte) { return byte == std::byte{0}; }));
-  odd = this->device_->allocate_pinned(10);
+  odd = this->device_->allocate_pinned(10, "test");
   EXPECT_EQ(this->device_->pinned_bytes(), before + 10);
   PinnedBuffer moved = std::move(odd);
   EXPECT_EQ(this->device_->pinned_bytes(), before + 10);

@@ -40,9 +40,9 @@ class VirtualTime : public ::testing::Test {
   }
 
   std::unique_ptr<Device> device_ =
-      create_cpu_device({.memory_limit_bytes = std::nullopt, .virtual_cost = cost, .faults = {}});
+      create_cpu_device({.memory_limit_bytes = std::nullopt, .host_memory = {}, .virtual_cost = cost, .faults = {}});
   DeviceBuffer memory_ = device_->allocate(1000, "memory");
-  PinnedBuffer host_ = device_->allocate_pinned(1000);
+  PinnedBuffer host_ = device_->allocate_pinned(1000, "test");
   std::vector<std::unique_ptr<Event>> events_;
   std::unique_ptr<Stream> compute_ = device_->create_stream("compute");
   std::unique_ptr<Stream> copy_ = device_->create_stream("copy");

@@ -34,7 +34,7 @@ class BoundWeights {
     const std::vector<ParameterGroup> groups = all_groups(plan);
     expects(groups.size() == parameters_.size(), "{} groups, {} parameters", groups.size(), parameters_.size());
     weights_ = device.allocate(padded_bytes(groups), "weights");
-    const PinnedBuffer image = device.allocate_pinned(weights_.size_bytes());
+    const PinnedBuffer image = device.allocate_pinned(weights_.size_bytes(), "test");
     const std::map<std::string, Parameter*> by_name = parameters_by_name();
     std::size_t offset = 0;
     for (const ParameterGroup& group : groups) {

@@ -30,7 +30,7 @@ class DeviceRun {
 
   void upload(std::span<const float> values, const TensorView& tensor) {
     ASSERT_EQ(static_cast<std::int64_t>(values.size()), tensor.shape().elements());
-    const PinnedBuffer host = device_->allocate_pinned(values.size_bytes());
+    const PinnedBuffer host = device_->allocate_pinned(values.size_bytes(), "test");
     std::memcpy(host.data(), values.data(), values.size_bytes());
     stream_->copy_to_device_async(tensor.data(), host.data(), values.size_bytes(), "input");
     stream_->synchronize();
@@ -38,7 +38,7 @@ class DeviceRun {
 
   std::vector<float> download(const ConstTensorView& tensor) {
     EXPECT_TRUE(tensor.is_contiguous());
-    const PinnedBuffer host = device_->allocate_pinned(tensor.span_bytes());
+    const PinnedBuffer host = device_->allocate_pinned(tensor.span_bytes(), "test");
     stream_->copy_to_host_async(host.data(), tensor.data(), tensor.span_bytes(), "output");
     stream_->synchronize();
     std::vector<float> values(tensor.span_bytes() / sizeof(float));

@@ -21,7 +21,7 @@ ToyPart::ToyPart(Device& device, const std::vector<Sizes>& stacks) : device_(dev
     std::vector<Unit>& units = units_.emplace_back();
     for (std::size_t u = 0; u < stacks[s].size(); ++u) {
       Unit& unit = units.emplace_back();
-      unit.image = device.allocate_pinned(stacks[s][u]);
+      unit.image = device.allocate_pinned(stacks[s][u], "test");
       std::memset(unit.image.data(), std::to_integer<int>(pattern({s, u})), stacks[s][u]);
       const auto half = static_cast<std::int64_t>(stacks[s][u] / 2);
       for (const char* name : {"weight", "other"})

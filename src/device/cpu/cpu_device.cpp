@@ -21,7 +21,7 @@ constexpr int kFreshByte = 0xFF;  // NaN in f32 and bf16: reading what nobody ha
 class CpuDevice final : public Device {
  public:
   explicit CpuDevice(CpuDeviceOptions options)
-      : Device(DeviceKind::cpu, "cpu", options.memory_limit_bytes), runtime_(std::move(options)) {}
+      : Device(DeviceKind::cpu, "cpu", options.memory_limit_bytes, options.host_memory), runtime_(std::move(options)) {}
 
   cpu::CpuRuntime& runtime() noexcept { return runtime_; }
 

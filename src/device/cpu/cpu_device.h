@@ -28,6 +28,8 @@ struct CpuFaults {
 
 struct CpuDeviceOptions {
   std::optional<std::size_t> memory_limit_bytes;
+  /// Where pinned memory is booked; null: in the process's shared budget.
+  std::shared_ptr<HostMemoryBudget> host_memory = nullptr;
   /// With it, events tell virtual time: each stream's clock advances by this cost per piece of work (`size_bytes` of
   /// copies and fills, 0 otherwise), waits move it forward, and real time is ignored. All streams start at 0. The host
   /// has such a clock too: launching costs it nothing, blocking on an event or a stream moves it forward, and no work
