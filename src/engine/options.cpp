@@ -38,7 +38,7 @@ std::vector<std::string> configuration_notes(const EngineConfig& config, const s
   if (streams && config.dlo_resident_layers >= eligible)
     notes.push_back(fmt::format(
         "dlo-resident-layers {} keeps all {} transformer blocks on the device: none of them streams, and dlo-slots "
-        "speaks of the text encoder alone",
+        "speaks of the other parts alone",
         config.dlo_resident_layers, eligible));
   if (streams) notes.push_back("one rank: distributed layerwise offload is rank-local, no all-gather runs");
   return notes;

@@ -51,9 +51,9 @@ class UniformValues {
   void batch(std::uint64_t first, std::array<std::uint16_t, kBatch * kPerHash>& values) const {
     std::array<std::uint64_t, kBatch> hashes;
     for (std::size_t i = 0; i < kBatch; ++i) hashes[i] = mix(key_ + (first + i) * kGoldenRatio);
-    for (std::size_t i = 0; i < kBatch; ++i)
-      for (std::size_t j = 0; j < kPerHash; ++j)
-        values[i * kPerHash + j] = value_of(static_cast<std::uint16_t>(hashes[i] >> (16 * j)));
+    static_assert(std::endian::native == std::endian::little, "the lowest 16 bits of a hash are its first element");
+    std::memcpy(values.data(), hashes.data(), sizeof(values));
+    for (std::uint16_t& value : values) value = value_of(value);
   }
 
  private:
