@@ -16,6 +16,7 @@ struct EngineConfig {
   std::string model;                               ///< folder in the diffusers layout
   std::string device = "auto";                     ///< "auto", "cpu"
   std::optional<std::size_t> device_memory_bytes;  ///< refuse to use more
+  bool load_text_encoder = true;                   ///< off: requests give prompt embeddings
   /// Stream the blocks through a ring of device memory. Off: all weights stay on the device.
   bool enable_distributed_layerwise_offload = false;
   std::size_t dlo_slots = 2;            ///< ring capacity in units of the largest block, at least 1

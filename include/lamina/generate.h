@@ -15,7 +15,11 @@ enum class NoiseDType { float32, bfloat16 };
 
 /// One picture to make. Unset fields take the checkpoint's defaults.
 struct GenerateRequest {
-  std::string prompt;                  ///< UTF-8; empty is legal
+  std::string prompt;  ///< UTF-8; empty is legal
+  /// In place of a prompt: a safetensors file with `prompt_embeds` [512, text channels], and for guidance
+  /// `negative_prompt_embeds`; or random embeddings of this seed.
+  std::string prompt_embeds_file;
+  std::optional<std::uint64_t> prompt_embeds_seed;
   std::vector<std::string> images;     ///< PNG or JPEG files to edit, in order
   std::optional<std::int64_t> height;  ///< pixels
   std::optional<std::int64_t> width;

@@ -3,10 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <system_error>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -24,6 +28,7 @@ namespace {
 struct GenerateFlags {
   EngineFlags engine;
   GenerateRequest request;
+  std::string prompt_embeds;
   std::string noise_dtype = "float32";
   std::string output;
   std::string save_tensors;
@@ -57,7 +62,14 @@ struct OutputFiles {
 
 void add_request_flags(CLI::App& command, GenerateFlags& flags) {
   GenerateRequest& request = flags.request;
-  command.add_option("--prompt", request.prompt, "What the picture shows")->required();
+  CLI::Option_group& text = *command.add_option_group("Text", "One of");
+  text.add_option("--prompt", request.prompt, "What the picture shows");
+  text.add_option("--prompt-embeds", flags.prompt_embeds,
+                  "In place of a prompt and a text encoder: a safetensors file with prompt_embeds [512, channels] and, "
+                  "for guidance, negative_prompt_embeds; or random:SEED")
+      ->check(
+          [](const std::string& value) { return std::string(value.empty() ? "FILE or random:SEED is expected" : ""); });
+  text.require_option(1);
   command.add_option("--image", request.images, "Reference image to edit, PNG or JPEG; may be given several times")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -90,6 +102,22 @@ void add_output_flags(CLI::App& command, GenerateFlags& flags) {
   command.add_option("--report", flags.report, "Write what the run did, as JSON");
 }
 
+/// FILE or random:SEED.
+void read_prompt_embeds(const std::string& argument, GenerateRequest& request) {
+  constexpr std::string_view kRandom = "random:";
+  if (!argument.starts_with(kRandom)) {
+    request.prompt_embeds_file = argument;
+    return;
+  }
+  std::uint64_t seed = 0;
+  const char* begin = argument.data() + kRandom.size();
+  const char* end = argument.data() + argument.size();
+  const auto [stop, error] = std::from_chars(begin, end, seed);
+  if (error != std::errc() || stop != end)
+    fail(ErrorCode::invalid_argument, "--prompt-embeds {}: a file or random:SEED is expected", argument);
+  request.prompt_embeds_seed = seed;
+}
+
 void check_picture_name(const std::string& output) {
   std::string extension = std::filesystem::path(output).extension().string();
   std::ranges::transform(extension, extension.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -101,7 +129,9 @@ void run_generate(GenerateFlags& flags) {
   check_picture_name(flags.output);
   flags.request.noise_dtype = flags.noise_dtype == "bfloat16" ? NoiseDType::bfloat16 : NoiseDType::float32;
   flags.request.keep_tensors = !flags.save_tensors.empty();
-  const EngineConfig config = flags.engine.parsed();
+  if (!flags.prompt_embeds.empty()) read_prompt_embeds(flags.prompt_embeds, flags.request);
+  EngineConfig config = flags.engine.parsed();
+  config.load_text_encoder = flags.prompt_embeds.empty();
   watch_for_interruption();
   OutputFiles files(flags);
 

@@ -10,6 +10,7 @@
 #include "cli/generate_command.h"
 #include "cli/inspect_command.h"
 #include "cli/interruption.h"
+#include "cli/synth_command.h"
 #include "lamina/engine.h"
 
 namespace {
@@ -47,6 +48,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   lamina::add_generate_command(app);
   lamina::add_inspect_command(app);
+  lamina::add_synth_command(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

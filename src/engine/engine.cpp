@@ -14,7 +14,8 @@ class Engine::Impl {
  public:
   explicit Impl(const EngineConfig& config) {
     const OffloadOptions options = offload_options(config);
-    std::unique_ptr<Pipeline> pipeline = open_pipeline(ModelFolder::open(config.model));
+    std::unique_ptr<Pipeline> pipeline =
+        open_pipeline(ModelFolder::open(config.model), {.text_encoder = config.load_text_encoder});
     notes_ = configuration_notes(config, pipeline->parts());
     generator_.emplace(select_device(config.device, config.device_memory_bytes), std::move(pipeline), options);
   }

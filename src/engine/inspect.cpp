@@ -102,7 +102,7 @@ std::string part_text(const Json& part) {
 Inspection inspect(const EngineConfig& config) {
   const OffloadOptions options = offload_options(config);
   const ModelFolder folder = ModelFolder::open(config.model);
-  const std::unique_ptr<Pipeline> pipeline = open_pipeline(folder);
+  const std::unique_ptr<Pipeline> pipeline = open_pipeline(folder, {.text_encoder = config.load_text_encoder});
   Json report = {{"model", folder.path().filename().string()},
                  {"pipeline", folder.class_name()},
                  {"offload", options.stream ? "dlo" : "off"},

@@ -69,6 +69,11 @@ class Generation {
   virtual GenerateResult result() = 0;
 };
 
+/// What of a model is opened.
+struct PipelineOptions {
+  bool text_encoder = true;  ///< false: requests give prompt embeddings
+};
+
 /// A model family's way from request to picture, for one checkpoint. Holds configurations and module trees, no bytes of
 /// weights on any device.
 class Pipeline {

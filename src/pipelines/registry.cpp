@@ -12,17 +12,17 @@ namespace {
 
 struct Family {
   std::string_view class_name;
-  std::unique_ptr<Pipeline> (*open)(const ModelFolder& folder);
+  std::unique_ptr<Pipeline> (*open)(const ModelFolder& folder, const PipelineOptions& options);
 };
 
 constexpr std::array<Family, 1> kFamilies{{{"Flux2KleinPipeline", &open_flux2_pipeline}}};
 
 }  // namespace
 
-std::unique_ptr<Pipeline> open_pipeline(const ModelFolder& folder) {
+std::unique_ptr<Pipeline> open_pipeline(const ModelFolder& folder, const PipelineOptions& options) {
   std::string supported;
   for (const Family& family : kFamilies) {
-    if (family.class_name == folder.class_name()) return family.open(folder);
+    if (family.class_name == folder.class_name()) return family.open(folder, options);
     supported += supported.empty() ? "" : ", ";
     supported += family.class_name;
   }

@@ -9,6 +9,6 @@ namespace lamina {
 
 /// The pipeline for the folder's `_class_name`, with its checkpoint opened and checked. Throws incompatible naming the
 /// class and the supported ones.
-std::unique_ptr<Pipeline> open_pipeline(const ModelFolder& folder);
+std::unique_ptr<Pipeline> open_pipeline(const ModelFolder& folder, const PipelineOptions& options = {});
 
 }  // namespace lamina

@@ -105,5 +105,22 @@ TEST_F(SafetensorsWriterTest, RefusesWhatTheFormatCannotHold) {
   expect_error(ErrorCode::internal, {"__metadata__"}, [&] { write_safetensors(file, std::vector{reserved}); });
 }
 
+TEST_F(SafetensorsWriterTest, TakesTheBytesInPiecesAndCountsThem) {
+  const std::vector<TensorSpec> specs{{"odd", DType::u8, {3}}, {"half", DType::bf16, {2, 1}}};
+  write_file(folder_.path() / "whole", {tensors_[1], tensors_[3]});
+  AtomicFile file(folder_.path() / "pieces");
+  SafetensorsWriter writer(file, specs);
+  const auto half = std::as_bytes(std::span(half_));
+  writer.write(std::as_bytes(std::span(odd_)).first(2));
+  writer.write(std::as_bytes(std::span(odd_)).last(1));
+  writer.write(half.first(1));
+  expect_error(ErrorCode::internal, {"pieces", "4 bytes are written, 3 are left"}, [&] { writer.write(half); });
+  expect_error(ErrorCode::internal, {"pieces", "3 bytes of the tensors are missing"}, [&] { writer.finish(); });
+  writer.write(half.last(3));
+  writer.finish();
+  file.commit();
+  EXPECT_EQ(read_text_file(folder_.path() / "pieces"), read_text_file(folder_.path() / "whole"));
+}
+
 }  // namespace
 }  // namespace lamina

@@ -14,7 +14,7 @@ class DecodeStage final : public Stage {
   DecodeStage(const Flux2Model& model, Flux2Job& job) : model_(model), job_(job) {}
 
   const std::string& name() const override { return name_; }
-  std::size_t part() const override { return Flux2Model::kVaeDecoder; }
+  std::size_t part() const override { return model_.index_of(Flux2Model::kVaeDecoder); }
   void lay_out(Arena& arena) override;
   void upload(StagingUploader& uploader) override;
   void run_outside(ops::OpContext& context) override;

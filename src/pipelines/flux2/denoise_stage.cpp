@@ -27,7 +27,7 @@ void DenoiseStage::lay_out(Arena& arena) {
   if (config.has_guidance) guidance_ = arena.take(DType::f32, {1, config.timestep_channels});
   modulation_.emplace(config, arena);
   const Flux2Activations activations(config, all_tokens, arena);
-  for (std::size_t branch = 0; branch < job_.prompts.size(); ++branch) {
+  for (std::size_t branch = 0; branch < job_.branches; ++branch) {
     texts_.push_back(arena.take(DType::f32, {text_tokens(), config.text_channels}));
     branches_.emplace_back(model_.transformer(), Flux2Inputs{texts_.back(), tokens_, cos_, sin_, latent_tokens()},
                            *modulation_, activations, arena);

@@ -17,7 +17,7 @@ class DenoiseStage final : public Stage, private PassMember {
   DenoiseStage(const Flux2Model& model, Flux2Job& job) : model_(model), job_(job) {}
 
   const std::string& name() const override { return name_; }
-  std::size_t part() const override { return Flux2Model::kTransformer; }
+  std::size_t part() const override { return model_.index_of(Flux2Model::kTransformer); }
   void lay_out(Arena& arena) override;
   void upload(StagingUploader& uploader) override;
   std::size_t passes() const override { return static_cast<std::size_t>(job_.steps); }

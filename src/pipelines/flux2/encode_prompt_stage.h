@@ -15,7 +15,7 @@ class EncodePromptStage final : public Stage {
   EncodePromptStage(const Flux2Model& model, Flux2Job& job) : model_(model), job_(job) {}
 
   const std::string& name() const override { return name_; }
-  std::size_t part() const override { return Flux2Model::kTextEncoder; }
+  std::size_t part() const override { return model_.index_of(Flux2Model::kTextEncoder); }
   void lay_out(Arena& arena) override;
   void upload(StagingUploader& uploader) override;
   std::size_t passes() const override { return 1; }

@@ -14,7 +14,7 @@ class EncodeReferenceStage final : public Stage {
   EncodeReferenceStage(const Flux2Model& model, Flux2Reference& reference) : model_(model), reference_(reference) {}
 
   const std::string& name() const override { return name_; }
-  std::size_t part() const override { return Flux2Model::kVaeEncoder; }
+  std::size_t part() const override { return model_.index_of(Flux2Model::kVaeEncoder); }
   void lay_out(Arena& arena) override;
   void upload(StagingUploader& uploader) override;
   void run_outside(ops::OpContext& context) override;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "pipelines/flux2/prompt_embeddings.h"
 #include "pipelines/image.h"
 #include "pipelines/noise.h"
 
@@ -60,13 +61,17 @@ void decide_size(const Flux2Model& model, Flux2Job& job) {
   job.grid = model.geometry().grid(job.height, job.width);
 }
 
+void decide_branches(const Flux2Model& model, Flux2Job& job) {
+  const bool embeds_guidance = model.transformer().config().has_guidance;
+  job.branches = job.guidance_scale > 1 && !embeds_guidance ? 2 : 1;
+}
+
 void tokenize(const Flux2Model& model, Flux2Job& job) {
   job.prompts.push_back(encode_chat_prompt(model.tokenizer(), job.request.prompt));
   if (job.prompts.front().cut_count > 0)
     job.notes.push_back(fmt::format("the prompt is {} tokens longer than the {} the model reads; its end was cut off",
                                     job.prompts.front().cut_count, kPromptLength));
-  if (job.guidance_scale > 1 && !embeds_guidance(model))
-    job.prompts.push_back(encode_chat_prompt(model.tokenizer(), ""));
+  if (job.uses_guidance_branches()) job.prompts.push_back(encode_chat_prompt(model.tokenizer(), ""));
 }
 
 std::vector<float> read_noise_file(const std::string& file, const Shape& shape) {
@@ -114,7 +119,12 @@ Flux2Job Flux2Job::plan(const Flux2Model& model, const GenerateRequest& request)
   decide_references(model, job);
   decide_size(model, job);
   job.schedule = model.scheduler().schedule(job.grid.tokens(), job.steps);
-  tokenize(model, job);
+  decide_branches(model, job);
+  if (gives_embeddings(request)) {
+    job.prompt_embeds = prompt_embeddings(request, model.transformer().config().text_channels, job.branches);
+  } else {
+    tokenize(model, job);
+  }
   draw_noise(model, job);
   return job;
 }

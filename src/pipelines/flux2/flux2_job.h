@@ -29,18 +29,20 @@ struct Flux2Job {
   double guidance_scale = 1;
   TokenGrid grid;
   FlowMatchSchedule schedule;
-  /// The prompt, and with classifier-free guidance the empty one behind it.
-  std::vector<PromptTokens> prompts;
+  /// 2 with classifier-free guidance: the request's prompt, and the empty one behind it.
+  std::size_t branches = 1;
+  std::vector<PromptTokens> prompts;  ///< per branch; none where the request gives embeddings
   std::vector<Flux2Reference> references;
   std::vector<float> noise;  ///< [grid.tokens, packed channels]
   std::vector<std::string> notes;
 
-  std::vector<std::vector<float>> prompt_embeds;  ///< per prompt [tokens, text channels], from the encode stage
-  std::vector<float> latents;                     ///< [grid.tokens, packed channels], from the denoise stage
+  /// Per branch [tokens, text channels], from the request or the encode stage.
+  std::vector<std::vector<float>> prompt_embeds;
+  std::vector<float> latents;       ///< [grid.tokens, packed channels], from the denoise stage
   std::vector<float> step_latents;  ///< [steps, grid.tokens, packed channels], where the request keeps tensors
   std::vector<float> image;         ///< [height, width, 3], about -1..1, from the decode stage
 
-  bool uses_guidance_branches() const noexcept { return prompts.size() == 2; }
+  bool uses_guidance_branches() const noexcept { return branches == 2; }
   std::int64_t reference_tokens() const;
 
   /// Decides what the request leaves open, checks it and reads its files. Throws invalid_argument, not_found or corrupt

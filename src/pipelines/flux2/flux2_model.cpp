@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "models/qwen3/qwen3_inputs.h"
+#include "pipelines/flux2/flux2_tensors.h"
 #include "weights/coverage.h"
 
 namespace lamina {
@@ -17,16 +18,6 @@ DTypeOf dtypes_of(const Checkpoint& checkpoint) {
   return [&checkpoint](std::string_view name) { return checkpoint.dtype_of(name); };
 }
 
-void collect_members(const OffloadPlan& plan, std::vector<TensorSpec>& tensors) {
-  const auto collect = [&](const std::vector<ParameterGroup>& groups) {
-    for (const ParameterGroup& group : groups)
-      tensors.insert(tensors.end(), group.members.begin(), group.members.end());
-  };
-  collect(plan.outside);
-  for (const Stack& stack : plan.stacks)
-    for (const StreamUnit& unit : stack.units) collect(unit.groups);
-}
-
 void check_component(const Checkpoint& checkpoint, const TensorDemand& demand) {
   const std::vector<std::string> unused = check_coverage(checkpoint, demand);
   if (!unused.empty())
@@ -36,65 +27,107 @@ void check_component(const Checkpoint& checkpoint, const TensorDemand& demand) {
 
 }  // namespace
 
-Flux2Model::Flux2Model(const ModelFolder& folder)
-    : is_distilled_(folder.is_distilled()),
-      tokenizer_(Tokenizer::load(folder.component_path("tokenizer"))),
+Flux2Model::Text::Text(const ModelFolder& folder)
+    : checkpoint(Checkpoint::open(folder.component_path("text_encoder"), "model")),
+      encoder(Qwen3Config::read(read_config(folder, "text_encoder")), dtypes_of(checkpoint)) {
+  if (folder.find("tokenizer") != nullptr) tokenizer = Tokenizer::load(folder.component_path("tokenizer"));
+}
+
+Flux2Model::Vae::Vae(const ModelFolder& folder)
+    : checkpoint(Checkpoint::open(folder.component_path("vae"), "diffusion_pytorch_model")),
+      config(Flux2VaeConfig::read(read_config(folder, "vae"))),
+      decoder(config, dtypes_of(checkpoint)),
+      encoder(config, dtypes_of(checkpoint)),
+      statistics(Flux2LatentStatistics::read(config, checkpoint)),
+      geometry(config.spatial_factor(), Flux2VaeConfig::kPatchSide) {}
+
+Flux2Model::Flux2Model(const ModelFolder& folder, const PipelineOptions& options)
+    : path_(folder.path()),
+      is_distilled_(folder.is_distilled()),
+      opens_text_encoder_(options.text_encoder),
       scheduler_(FlowMatchScheduler::load(folder.component_path("scheduler"))),
-      text_checkpoint_(Checkpoint::open(folder.component_path("text_encoder"), "model")),
       transformer_checkpoint_(Checkpoint::open(folder.component_path("transformer"), "diffusion_pytorch_model")),
-      vae_checkpoint_(Checkpoint::open(folder.component_path("vae"), "diffusion_pytorch_model")),
-      text_encoder_(Qwen3Config::read(read_config(folder, "text_encoder")), dtypes_of(text_checkpoint_)),
-      transformer_(Flux2Config::read(read_config(folder, "transformer")), dtypes_of(transformer_checkpoint_)),
-      vae_config_(Flux2VaeConfig::read(read_config(folder, "vae"))),
-      vae_decoder_(vae_config_, dtypes_of(vae_checkpoint_)),
-      vae_encoder_(vae_config_, dtypes_of(vae_checkpoint_)),
-      latent_statistics_(Flux2LatentStatistics::read(vae_config_, vae_checkpoint_)),
-      geometry_(vae_config_.spatial_factor(), Flux2VaeConfig::kPatchSide) {
+      transformer_(Flux2Config::read(read_config(folder, "transformer")), dtypes_of(transformer_checkpoint_)) {
+  if (opens_text_encoder_ && folder.find("text_encoder") != nullptr) text_.emplace(folder);
+  if (folder.find("vae") != nullptr) vae_.emplace(folder);
   check_configurations(folder);
   check_tensors();
-  // In the order of `Part`.
-  parts_.push_back({text_encoder_.plan(), text_encoder_.parameters(), text_checkpoint_});
-  parts_.push_back({transformer_.plan(), transformer_.parameters(), transformer_checkpoint_});
-  parts_.push_back({vae_decoder_.plan(), vae_decoder_.parameters(), vae_checkpoint_});
-  parts_.push_back({vae_encoder_.plan(), vae_encoder_.parameters(), vae_checkpoint_});
+  if (text_) add_part(kTextEncoder, {text_->encoder.plan(), text_->encoder.parameters(), text_->checkpoint});
+  add_part(kTransformer, {transformer_.plan(), transformer_.parameters(), transformer_checkpoint_});
+  if (!vae_) return;
+  add_part(kVaeDecoder, {vae_->decoder.plan(), vae_->decoder.parameters(), vae_->checkpoint});
+  add_part(kVaeEncoder, {vae_->encoder.plan(), vae_->encoder.parameters(), vae_->checkpoint});
+}
+
+void Flux2Model::add_part(Part part, const ModelPart& entry) {
+  part_indices_.emplace(part, parts_.size());
+  parts_.push_back(entry);
+}
+
+std::size_t Flux2Model::index_of(Part part) const {
+  const auto index = part_indices_.find(part);
+  expects(index != part_indices_.end(), "{}: part {} is not there", path_.string(), static_cast<int>(part));
+  return index->second;
+}
+
+void Flux2Model::fail_missing(std::string_view component, std::string_view what_for) const {
+  fail(ErrorCode::not_found, "{}: the model has no component '{}', which {}", path_.string(), component, what_for);
+}
+
+const Flux2Model::Text& Flux2Model::text() const {
+  if (!text_ && !opens_text_encoder_)
+    fail(ErrorCode::invalid_argument, "{}: the text encoder is not loaded; prompt embeddings are expected",
+         path_.string());
+  if (!text_) fail_missing("text_encoder", "a prompt needs; prompt embeddings can be given instead");
+  return *text_;
+}
+
+const Tokenizer& Flux2Model::tokenizer() const {
+  if (!text().tokenizer) fail_missing("tokenizer", "a prompt needs; prompt embeddings can be given instead");
+  return *text().tokenizer;
+}
+
+const Flux2Model::Vae& Flux2Model::vae() const {
+  if (!vae_) fail_missing("vae", "makes a picture of latents");
+  return *vae_;
 }
 
 std::vector<float> Flux2Model::embed(const std::vector<std::int32_t>& ids) const {
-  return gather_embeddings(text_checkpoint_.view(text_encoder_.embedding()), ids);
+  return gather_embeddings(text().checkpoint.view(text_encoder().embedding()), ids);
 }
 
 void Flux2Model::check_configurations(const ModelFolder& folder) const {
   const Flux2Config& transformer = transformer_.config();
   const ConfigReader config = read_config(folder, "transformer");
-  const auto text_channels =
-      text_encoder_.config().hidden * static_cast<std::int64_t>(Qwen3Config::kHiddenStates.size());
-  if (transformer.text_channels != text_channels)
-    config.reject("joint_attention_dim", fmt::format("found {}, but the text encoder gives {} channels",
-                                                     transformer.text_channels, text_channels));
-  if (tokenizer_.id_count() > text_encoder_.config().vocabulary)
-    read_config(folder, "text_encoder")
-        .reject("vocab_size", fmt::format("found {}, but the tokenizer has {} ids", text_encoder_.config().vocabulary,
-                                          tokenizer_.id_count()));
-  const std::int64_t packed = vae_config_.packed_channels();
+  if (text_) {
+    const auto text_channels =
+        text_->encoder.config().hidden * static_cast<std::int64_t>(Qwen3Config::kHiddenStates.size());
+    if (transformer.text_channels != text_channels)
+      config.reject("joint_attention_dim", fmt::format("found {}, but the text encoder gives {} channels",
+                                                       transformer.text_channels, text_channels));
+    const std::int64_t vocabulary = text_->encoder.config().vocabulary;
+    if (text_->tokenizer && text_->tokenizer->id_count() > vocabulary)
+      read_config(folder, "text_encoder")
+          .reject("vocab_size", fmt::format("found {}, but the tokenizer has {} ids", vocabulary,
+                                            text_->tokenizer->id_count()));
+  }
+  if (!vae_) return;
+  const std::int64_t packed = vae_->config.packed_channels();
   if (transformer.in_channels != packed || transformer.out_channels != packed)
     config.reject("in_channels", fmt::format("found {} in and {} out, but the VAE packs {} channels",
                                              transformer.in_channels, transformer.out_channels, packed));
 }
 
 void Flux2Model::check_tensors() const {
-  std::vector<TensorSpec> text{text_encoder_.embedding()};
-  collect_members(text_encoder_.plan(), text);
-  check_component(text_checkpoint_, {"text_encoder", text, text_encoder_.unused_tensors()});
-
-  std::vector<TensorSpec> transformer;
-  collect_members(transformer_.plan(), transformer);
-  check_component(transformer_checkpoint_, {"transformer", transformer, {}});
-
-  std::vector<TensorSpec> vae = Flux2LatentStatistics::tensors(vae_config_, dtypes_of(vae_checkpoint_));
-  collect_members(vae_encoder_.plan(), vae);
-  collect_members(vae_decoder_.plan(), vae);
+  if (text_)
+    check_component(text_->checkpoint,
+                    {"text_encoder", checkpoint_tensors(text_->encoder), text_->encoder.unused_tensors()});
+  check_component(transformer_checkpoint_, {"transformer", checkpoint_tensors(transformer_), {}});
+  if (!vae_) return;
   const std::vector<std::string> known_unused{"bn.num_batches_tracked"};
-  check_component(vae_checkpoint_, {"vae", vae, known_unused});
+  check_component(vae_->checkpoint,
+                  {"vae", checkpoint_tensors(vae_->config, vae_->encoder, vae_->decoder, dtypes_of(vae_->checkpoint)),
+                   known_unused});
 }
 
 }  // namespace lamina

@@ -1,5 +1,9 @@
 #pragma once
 
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 #include "models/flux2/flux2_transformer.h"
@@ -17,50 +21,71 @@
 namespace lamina {
 
 /// A FLUX.2 klein checkpoint, opened: configurations read and compared with each other and with the tensors, module
-/// trees of placeholders, files mapped. Immutable but for the parameters' bindings; stays where it is.
+/// trees of placeholders, files mapped. Text encoder, tokenizer and VAE may be missing where the index does not name
+/// them; whoever asks for one that is missing gets not_found naming model and component. Immutable but for the
+/// parameters' bindings; stays where it is.
 class Flux2Model {
  public:
-  enum Part : std::size_t { kTextEncoder, kTransformer, kVaeDecoder, kVaeEncoder };
+  enum Part { kTextEncoder, kTransformer, kVaeDecoder, kVaeEncoder };
 
   /// Throws not_found, corrupt or incompatible naming file and tensor or field. Tensors nobody reads are warned of.
-  explicit Flux2Model(const ModelFolder& folder);
+  Flux2Model(const ModelFolder& folder, const PipelineOptions& options);
   Flux2Model(const Flux2Model&) = delete;
   Flux2Model& operator=(const Flux2Model&) = delete;
 
   bool is_distilled() const noexcept { return is_distilled_; }
-  const Tokenizer& tokenizer() const noexcept { return tokenizer_; }
+  const Tokenizer& tokenizer() const;
   const FlowMatchScheduler& scheduler() const noexcept { return scheduler_; }
-  const LatentGeometry& geometry() const noexcept { return geometry_; }
-  const Qwen3TextEncoder& text_encoder() const noexcept { return text_encoder_; }
+  const LatentGeometry& geometry() const { return vae().geometry; }
+  const Qwen3TextEncoder& text_encoder() const { return text().encoder; }
   const Flux2Transformer& transformer() const noexcept { return transformer_; }
-  const Flux2VaeConfig& vae_config() const noexcept { return vae_config_; }
-  const Flux2VaeDecoder& vae_decoder() const noexcept { return vae_decoder_; }
-  const Flux2VaeEncoder& vae_encoder() const noexcept { return vae_encoder_; }
-  const Flux2LatentStatistics& latent_statistics() const noexcept { return latent_statistics_; }
+  const Flux2VaeConfig& vae_config() const { return vae().config; }
+  const Flux2VaeDecoder& vae_decoder() const { return vae().decoder; }
+  const Flux2VaeEncoder& vae_encoder() const { return vae().encoder; }
+  const Flux2LatentStatistics& latent_statistics() const { return vae().statistics; }
 
   /// Input rows of the text encoder for these tokens: [ids, hidden].
   std::vector<float> embed(const std::vector<std::int32_t>& ids) const;
 
+  /// Those that the model has, in the order of `Part`.
   const std::vector<ModelPart>& parts() const noexcept { return parts_; }
+  /// Where a part stands among them; throws internal for one that is missing.
+  std::size_t index_of(Part part) const;
 
  private:
+  struct Text {
+    explicit Text(const ModelFolder& folder);
+    Checkpoint checkpoint;
+    Qwen3TextEncoder encoder;
+    std::optional<Tokenizer> tokenizer;
+  };
+  struct Vae {
+    explicit Vae(const ModelFolder& folder);
+    Checkpoint checkpoint;
+    Flux2VaeConfig config;
+    Flux2VaeDecoder decoder;
+    Flux2VaeEncoder encoder;
+    Flux2LatentStatistics statistics;
+    LatentGeometry geometry;
+  };
+
+  const Text& text() const;
+  const Vae& vae() const;
+  [[noreturn]] void fail_missing(std::string_view component, std::string_view what_for) const;
   void check_configurations(const ModelFolder& folder) const;
   void check_tensors() const;
+  void add_part(Part part, const ModelPart& entry);
 
+  std::filesystem::path path_;
   bool is_distilled_;
-  Tokenizer tokenizer_;
+  bool opens_text_encoder_;
   FlowMatchScheduler scheduler_;
-  Checkpoint text_checkpoint_;
   Checkpoint transformer_checkpoint_;
-  Checkpoint vae_checkpoint_;
-  Qwen3TextEncoder text_encoder_;
   Flux2Transformer transformer_;
-  Flux2VaeConfig vae_config_;
-  Flux2VaeDecoder vae_decoder_;
-  Flux2VaeEncoder vae_encoder_;
-  Flux2LatentStatistics latent_statistics_;
-  LatentGeometry geometry_;
+  std::optional<Text> text_;
+  std::optional<Vae> vae_;
   std::vector<ModelPart> parts_;
+  std::map<Part, std::size_t> part_indices_;
 };
 
 }  // namespace lamina

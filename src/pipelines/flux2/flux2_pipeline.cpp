@@ -41,7 +41,7 @@ std::vector<float> to_planes(const std::vector<float>& values) {
 class Flux2Generation final : public Generation {
  public:
   Flux2Generation(const Flux2Model& model, const GenerateRequest& request) : job_(Flux2Job::plan(model, request)) {
-    stages_.push_back(std::make_unique<EncodePromptStage>(model, job_));
+    if (job_.prompt_embeds.empty()) stages_.push_back(std::make_unique<EncodePromptStage>(model, job_));
     for (Flux2Reference& reference : job_.references)
       stages_.push_back(std::make_unique<EncodeReferenceStage>(model, reference));
     stages_.push_back(std::make_unique<DenoiseStage>(model, job_));
@@ -67,10 +67,17 @@ class Flux2Generation final : public Generation {
   }
 
  private:
+  std::pair<std::string, std::string> prompt_setting() const {
+    const GenerateRequest& request = job_.request;
+    if (request.prompt_embeds_seed) return {"prompt_embeds", fmt::format("random:{}", *request.prompt_embeds_seed)};
+    if (!request.prompt_embeds_file.empty()) return {"prompt_embeds", "given"};
+    return {"prompt", request.prompt};
+  }
+
   std::vector<std::pair<std::string, std::string>> settings() const {
     const GenerateRequest& request = job_.request;
     std::vector<std::pair<std::string, std::string>> settings{
-        {"prompt", request.prompt},
+        prompt_setting(),
         {"height", std::to_string(job_.height)},
         {"width", std::to_string(job_.width)},
         {"num_inference_steps", std::to_string(job_.steps)},
@@ -109,7 +116,7 @@ class Flux2Generation final : public Generation {
 
 class Flux2Pipeline final : public Pipeline {
  public:
-  explicit Flux2Pipeline(const ModelFolder& folder) : model_(folder) {}
+  Flux2Pipeline(const ModelFolder& folder, const PipelineOptions& options) : model_(folder, options) {}
 
   const std::vector<ModelPart>& parts() const override { return model_.parts(); }
   std::unique_ptr<Generation> start(const GenerateRequest& request) override {
@@ -122,8 +129,8 @@ class Flux2Pipeline final : public Pipeline {
 
 }  // namespace
 
-std::unique_ptr<Pipeline> open_flux2_pipeline(const ModelFolder& folder) {
-  return std::make_unique<Flux2Pipeline>(folder);
+std::unique_ptr<Pipeline> open_flux2_pipeline(const ModelFolder& folder, const PipelineOptions& options) {
+  return std::make_unique<Flux2Pipeline>(folder, options);
 }
 
 }  // namespace lamina

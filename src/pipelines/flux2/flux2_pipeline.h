@@ -9,6 +9,6 @@ namespace lamina {
 
 /// FLUX.2 klein, base and distilled: text to image, and editing of reference images. Throws as `Flux2Model` does.
 /// Source: diffusers, Flux2KleinPipeline.
-std::unique_ptr<Pipeline> open_flux2_pipeline(const ModelFolder& folder);
+std::unique_ptr<Pipeline> open_flux2_pipeline(const ModelFolder& folder, const PipelineOptions& options);
 
 }  // namespace lamina

@@ -1,0 +1,64 @@
+#include "pipelines/flux2/prompt_embeddings.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/error.h"
+#include "models/read_floats.h"
+#include "pipelines/chat_prompt.h"
+#include "pipelines/noise.h"
+#include "weights/checkpoint.h"
+
+namespace lamina {
+namespace {
+
+constexpr std::array<const char*, 2> kTensors{"prompt_embeds", "negative_prompt_embeds"};
+
+std::vector<float> read_embeddings(const Checkpoint& checkpoint, const char* name, const Shape& shape) {
+  const TensorSpec* found = checkpoint.find(name);
+  if (found == nullptr)
+    fail(ErrorCode::not_found, "{}: there is no tensor '{}'{}", checkpoint.path().string(), name,
+         name == kTensors[1] ? ", which guidance needs; a guidance scale of 1 does without" : "");
+  std::vector<float> values = read_floats(checkpoint, {name, found->dtype, shape});
+  const auto fault = std::ranges::find_if_not(values, [](float value) { return std::isfinite(value); });
+  if (fault != values.end())
+    fail(ErrorCode::corrupt, "{}: tensor {} holds {} at element {}", checkpoint.path().string(), name, *fault,
+         fault - values.begin());
+  return values;
+}
+
+}  // namespace
+
+bool gives_embeddings(const GenerateRequest& request) {
+  const bool from_file = !request.prompt_embeds_file.empty();
+  const bool from_seed = request.prompt_embeds_seed.has_value();
+  if (from_file && from_seed)
+    fail(ErrorCode::invalid_argument, "prompt embeddings come from a file or are random, not both");
+  if ((from_file || from_seed) && !request.prompt.empty())
+    fail(ErrorCode::invalid_argument, "a prompt and prompt embeddings exclude each other");
+  return from_file || from_seed;
+}
+
+std::vector<std::vector<float>> prompt_embeddings(const GenerateRequest& request, std::int64_t channels,
+                                                  std::size_t branches) {
+  const Shape shape{static_cast<std::int64_t>(kPromptLength), channels};
+  std::vector<std::vector<float>> embeddings;
+  if (!request.prompt_embeds_seed) {
+    const Checkpoint checkpoint = Checkpoint::open_file(request.prompt_embeds_file);
+    for (std::size_t branch = 0; branch < branches; ++branch)
+      embeddings.push_back(read_embeddings(checkpoint, kTensors.at(branch), shape));
+    return embeddings;
+  }
+  const auto count = static_cast<std::ptrdiff_t>(shape.elements());
+  // Drawn for both branches, so that the first is the same with and without guidance.
+  const std::vector<float> drawn =
+      torch_randn(*request.prompt_embeds_seed, kTensors.size() * static_cast<std::size_t>(count), DType::f32);
+  for (std::size_t branch = 0; branch < branches; ++branch) {
+    const auto begin = drawn.begin() + static_cast<std::ptrdiff_t>(branch) * count;
+    embeddings.emplace_back(begin, begin + count);
+  }
+  return embeddings;
+}
+
+}  // namespace lamina
