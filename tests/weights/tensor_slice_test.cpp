@@ -3,9 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <numeric>
+#include <span>
 #include <vector>
 
 #include "base/expect_error.h"
@@ -24,7 +25,7 @@ std::vector<Element> cut(DType dtype, const Shape& shape, const ShardRule& rule,
   std::vector<Element> elements(static_cast<std::size_t>(shape.elements()));
   std::iota(elements.begin(), elements.end(), Element{0});
   std::vector<std::byte> file(elements.size() * sizeof(Element) + 1);
-  std::memcpy(file.data() + 1, elements.data(), file.size() - 1);
+  std::ranges::copy(std::as_bytes(std::span(elements)), file.begin() + 1);
 
   const TensorSlice slice({"w", dtype, shape}, rule, parallel);
   const std::size_t size = slice.local().size_bytes();
@@ -33,7 +34,7 @@ std::vector<Element> cut(DType dtype, const Shape& shape, const ShardRule& rule,
   EXPECT_EQ(image.front(), std::byte{0xEE});
   EXPECT_EQ(image.back(), std::byte{0xEE});
   std::vector<Element> part(size / sizeof(Element));
-  std::memcpy(part.data(), image.data() + 1, size);
+  std::ranges::copy(std::span(image).subspan(1, size), std::as_writable_bytes(std::span(part)).begin());
   return part;
 }
 
