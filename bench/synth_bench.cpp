@@ -2,15 +2,16 @@
 //
 //     lamina_synth_bench [--size klein-4b] [--folder .]
 //
-// Without --size: a transformer with the blocks of FLUX.2 klein 4B, but few of them (0.9 GB). The two kinds of writing
-// take turns, because other work shares the disk. Plain: the same number of bytes from one buffer of a MiB by write(2),
-// then fsync, as `dd bs=1M conv=fsync` does. Synth: `write_synthetic_model` with three shards, each synchronized.
+// Without --size: a transformer with the blocks of FLUX.2 klein 4B, but one of each kind (1.1 GB). The two kinds of
+// writing take turns, and turns to go first, because other work shares the disk. Plain: the same number of bytes from
+// one buffer of a MiB by write(2), then fsync, as `dd bs=1M conv=fsync` does. Synth: `write_synthetic_model` with three
+// shards, each synchronized.
 //
 //     column     meaning
 //     round      number of the pair
 //     plain      bytes / time until the data is on the disk, MB/s (10^6)
 //     synth      the same of the synthetic checkpoint
-//     ratio      synth / plain of this round; last line: of the medians
+//     ratio      synth / plain; last line: all bytes over all time
 //
 // Then the rate at which weights are made without a disk, and the growth of the largest resident memory of the process
 // over what it was before the first weight was made.
@@ -20,9 +21,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstddef>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <span>
@@ -41,7 +42,7 @@ namespace {
 using namespace lamina;
 namespace fs = std::filesystem;
 
-constexpr int kRounds = 3;
+constexpr int kRounds = 4;
 constexpr double kMega = 1e6;
 
 template <typename Work>
@@ -106,11 +107,6 @@ void fill_all(const SynthesisPlan& plan) {
         fill_synthetic(tensor, 1, offset, std::span(block).first(std::min(kMiB, tensor.size_bytes() - offset)));
 }
 
-double median(std::array<double, kRounds> values) {
-  std::ranges::sort(values);
-  return values[kRounds / 2];
-}
-
 /// A folder of its own that is removed at the end.
 class Scratch {
  public:
@@ -141,17 +137,32 @@ void run(const Options& options, const fs::path& scratch) {
   const std::size_t before = peak_resident_bytes();
   fmt::print("{} of bf16 weights in {} tensors\n{:>5} {:>10} {:>10} {:>7}\n", format_size(plan.weight_bytes()),
              plan.components.front().tensors.size(), "round", "plain", "synth", "ratio");
-  std::array<double, kRounds> plain{};
-  std::array<double, kRounds> synth{};
-  for (std::size_t round = 0; round < kRounds; ++round) {
-    plain[round] = bytes / kMega / seconds_of([&] { write_plain(scratch / "plain", plan.weight_bytes()); });
+  const auto plain = [&] {
+    const double seconds = seconds_of([&] { write_plain(scratch / "plain", plan.weight_bytes()); });
     fs::remove(scratch / "plain");
-    synth[round] = bytes / kMega / seconds_of([&] { write_synthetic_model(plan, request, scratch / "model"); });
+    return seconds;
+  };
+  const auto synth = [&] {
+    const double seconds = seconds_of([&] { write_synthetic_model(plan, request, scratch / "model"); });
     fs::remove_all(scratch / "model");
-    fmt::print("{:>5} {:>10.1f} {:>10.1f} {:>7.2f}\n", round, plain[round], synth[round], synth[round] / plain[round]);
+    return seconds;
+  };
+  const auto print = [&](const std::string& round, double megabytes, double plain_seconds, double synth_seconds) {
+    fmt::print("{:>5} {:>10.1f} {:>10.1f} {:>7.2f}\n", round, megabytes / plain_seconds, megabytes / synth_seconds,
+               plain_seconds / synth_seconds);
+    std::fflush(stdout);  // a large checkpoint takes minutes
+  };
+  double plain_total = 0;
+  double synth_total = 0;
+  for (int round = 0; round < kRounds; ++round) {
+    double synth_seconds = round % 2 == 1 ? synth() : 0;
+    const double plain_seconds = plain();
+    if (round % 2 == 0) synth_seconds = synth();
+    print(std::to_string(round), bytes / kMega, plain_seconds, synth_seconds);
+    plain_total += plain_seconds;
+    synth_total += synth_seconds;
   }
-  fmt::print("{:>5} {:>10.1f} {:>10.1f} {:>7.2f}\n", "all", median(plain), median(synth),
-             median(synth) / median(plain));
+  print("all", kRounds * bytes / kMega, plain_total, synth_total);
   const double made = bytes / kMega / seconds_of([&] { fill_all(plan); });
   fmt::print("without a disk {:.0f} MB/s; memory {}, of that {} for writing\n", made,
              format_size(peak_resident_bytes()), format_size(peak_resident_bytes() - before));

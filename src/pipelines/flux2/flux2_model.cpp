@@ -108,8 +108,8 @@ void Flux2Model::check_configurations(const ModelFolder& folder) const {
     const std::int64_t vocabulary = text_->encoder.config().vocabulary;
     if (text_->tokenizer && text_->tokenizer->id_count() > vocabulary)
       read_config(folder, "text_encoder")
-          .reject("vocab_size", fmt::format("found {}, but the tokenizer has {} ids", vocabulary,
-                                            text_->tokenizer->id_count()));
+          .reject("vocab_size",
+                  fmt::format("found {}, but the tokenizer has {} ids", vocabulary, text_->tokenizer->id_count()));
   }
   if (!vae_) return;
   const std::int64_t packed = vae_->config.packed_channels();
