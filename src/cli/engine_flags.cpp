@@ -1,6 +1,7 @@
 #include "cli/engine_flags.h"
 
 #include "base/bytes.h"
+#include "base/error.h"
 #include "offload/residents.h"
 
 namespace lamina {
@@ -9,6 +10,8 @@ void EngineFlags::add_to(CLI::App& command) {
   command.add_option("MODEL", config.model, "Model folder in the diffusers layout")->required();
   command.add_option("--device", config.device, "Where to run: auto or cpu")->capture_default_str();
   command.add_option("--device-memory", device_memory, "Use no more device memory than this, e.g. 13MiB");
+  command.add_option("--host-memory-limit", host_memory,
+                     "Pin no more host memory than this for weights, staging and results, e.g. 40GiB");
   CLI::Option* dlo =
       command.add_flag("--enable-distributed-layerwise-offload", config.enable_distributed_layerwise_offload,
                        "Keep the blocks in host memory and stream them through a ring of device memory");
@@ -29,6 +32,9 @@ void EngineFlags::add_to(CLI::App& command) {
 EngineConfig EngineFlags::parsed() const {
   EngineConfig result = config;
   if (!device_memory.empty()) result.device_memory_bytes = parse_size(device_memory, "--device-memory");
+  if (!host_memory.empty()) result.host_memory_bytes = parse_size(host_memory, "--host-memory-limit");
+  if (result.host_memory_bytes == std::size_t{0})
+    fail(ErrorCode::invalid_argument, "--host-memory-limit: {} leaves no memory at all", host_memory);
   result.dlo_resident_policy = parse_resident_policy(resident_policy, "--dlo-resident-policy");
   return result;
 }

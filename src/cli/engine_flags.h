@@ -12,6 +12,7 @@ namespace lamina {
 struct EngineFlags {
   EngineConfig config;
   std::string device_memory;
+  std::string host_memory;
   std::string resident_policy = "leading";
 
   /// Adds MODEL and the flags to a command. A flag that another one must accompany is an error without it.

@@ -1,5 +1,6 @@
 #include "engine/part_host.h"
 
+#include "engine/host_need.h"
 #include "offload/checkpoint_source.h"
 #include "offload/drain.h"
 #include "offload/pinned_source.h"
@@ -16,6 +17,7 @@ ResidencyOptions residency_of(const ModelPart& part, const OffloadOptions& optio
 PartHost::PartHost(Device& device, Stream& compute, Stream& copy, const std::vector<ModelPart>& parts,
                    const OffloadOptions& options)
     : device_(device), compute_(compute), copy_(copy), parts_(parts), options_(options), active_(parts.size()) {
+  device.host_memory().check_fits(loading_need(parts, options), "loading the model", "raise the limit");
   for (std::size_t part = 0; part < parts.size(); ++part) {
     if (options.stream) {
       sources_.push_back(std::make_unique<PinnedSource>(device, parts[part].plan, parts[part].checkpoint));

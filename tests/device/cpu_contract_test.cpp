@@ -9,7 +9,8 @@ namespace {
 
 struct CpuFactory {
   static std::unique_ptr<Device> create(std::optional<std::size_t> memory_limit_bytes = {}) {
-    return create_cpu_device({.memory_limit_bytes = memory_limit_bytes, .host_memory = {}, .virtual_cost = {}, .faults = {}});
+    return create_cpu_device(
+        {.memory_limit_bytes = memory_limit_bytes, .host_memory = {}, .virtual_cost = {}, .faults = {}});
   }
 
   static std::function<void()> block(Stream& stream) {
