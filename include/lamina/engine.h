@@ -17,6 +17,9 @@ struct EngineConfig {
   std::string device = "auto";                     ///< "auto", "cpu"
   std::optional<std::size_t> device_memory_bytes;  ///< refuse to use more
   bool load_text_encoder = true;                   ///< off: requests give prompt embeddings
+  /// Refuse to pin more host memory than this for weights, staging and results. One limit a process: all engines that
+  /// live at the same time name the same one, or none.
+  std::optional<std::size_t> host_memory_bytes;
   /// Stream the blocks through a ring of device memory. Off: all weights stay on the device.
   bool enable_distributed_layerwise_offload = false;
   std::size_t dlo_slots = 2;            ///< ring capacity in units of the largest block, at least 1
@@ -29,14 +32,15 @@ struct EngineConfig {
 /// Loads one model and makes pictures with it, one after the other. Not thread safe; movable.
 class Engine {
  public:
-  /// Validates the configuration whole, opens and checks the checkpoint, then sets up the device.
+  /// Validates the configuration whole, opens and checks the checkpoint, then sets up the device. What loading needs of
+  /// host memory is known beforehand: where a limit is below, out_of_host_memory is thrown before anything is loaded.
   explicit Engine(const EngineConfig& config);
   Engine(Engine&&) noexcept;
   Engine& operator=(Engine&&) noexcept;
   ~Engine();
 
-  /// Throws Error: invalid_argument for the request, out_of_device_memory with numbers by part, device. After an error
-  /// the engine goes on, except after `device`.
+  /// Throws Error: invalid_argument for the request, out_of_device_memory or out_of_host_memory with numbers by part,
+  /// device. After an error the engine goes on, except after `device`.
   GenerateResult generate(const GenerateRequest& request, const ProgressFunction& progress = {});
 
   /// What of the configuration has no effect, and why, one sentence each.
@@ -47,12 +51,16 @@ class Engine {
   std::unique_ptr<Impl> impl_;
 };
 
+struct InspectOptions {
+  bool memory = false;  ///< also the host memory that loading needs, its limits, and what this process uses
+};
+
 /// What a checkpoint holds and how it would run: components, stacks, units, bytes. Touches no device.
 struct Inspection {
   std::string text;  ///< for people
   std::string json;
 };
-Inspection inspect(const EngineConfig& config);
+Inspection inspect(const EngineConfig& config, const InspectOptions& options = {});
 
 /// "0.1.0".
 const char* version() noexcept;

@@ -1,6 +1,7 @@
 #include "cli/engine_flags.h"
 
 #include "base/bytes.h"
+#include "base/error.h"
 #include "cli/whole_number.h"
 #include "offload/residents.h"
 
@@ -8,6 +9,8 @@ namespace lamina {
 
 void EngineFlags::add_to(CLI::App& command) {
   command.add_option("MODEL", config.model, "Model folder in the diffusers layout")->required();
+  command.add_option("--host-memory-limit", host_memory,
+                     "Pin no more host memory than this for weights, staging and results, e.g. 40GiB");
   CLI::Option* dlo =
       command
           .add_flag("--enable-distributed-layerwise-offload", config.enable_distributed_layerwise_offload,
@@ -36,6 +39,9 @@ void EngineFlags::add_device_to(CLI::App& command) {
 EngineConfig EngineFlags::parsed() const {
   EngineConfig result = config;
   if (device_memory) result.device_memory_bytes = parse_size(*device_memory, "--device-memory");
+  if (host_memory) result.host_memory_bytes = parse_size(*host_memory, "--host-memory-limit");
+  if (result.host_memory_bytes == std::size_t{0})
+    fail(ErrorCode::invalid_argument, "--host-memory-limit: {} leaves no memory at all", *host_memory);
   result.dlo_resident_policy = parse_resident_policy(resident_policy, "--dlo-resident-policy");
   return result;
 }

@@ -13,6 +13,7 @@ namespace lamina {
 struct EngineFlags {
   EngineConfig config;
   std::optional<std::string> device_memory;
+  std::optional<std::string> host_memory;
   std::string resident_policy = "leading";
 
   /// Adds MODEL and the offload flags to a command. A flag that another one must accompany is an error without it.

@@ -12,13 +12,16 @@ void add_inspect_command(CLI::App& app) {
   struct Flags {
     EngineFlags engine;
     bool json = false;
+    InspectOptions options;
   };
   const auto flags = std::make_shared<Flags>();
   CLI::App& command = *app.add_subcommand("inspect", "Show what a model holds, what would stream and what stays");
   flags->engine.add_to(command);
   command.add_flag("--json", flags->json, "Print JSON");
+  command.add_flag("--memory", flags->options.memory,
+                   "Show the host memory that loading takes, its limits, and what this process uses");
   command.callback([flags] {
-    const Inspection inspection = inspect(flags->engine.parsed());
+    const Inspection inspection = inspect(flags->engine.parsed(), flags->options);
     fmt::print("{}{}", flags->json ? inspection.json : inspection.text, flags->json ? "\n" : "");
   });
 }

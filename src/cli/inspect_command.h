@@ -4,7 +4,7 @@
 
 namespace lamina {
 
-/// `lamina inspect MODEL [--json]`.
+/// `lamina inspect MODEL [--json] [--memory]`.
 void add_inspect_command(CLI::App& app);
 
 }  // namespace lamina

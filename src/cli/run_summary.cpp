@@ -38,7 +38,11 @@ std::string summarize_run(const GenerateResult& result) {
   text += row("device peak",
               fmt::format("{}, model {}, allowed {}", format_size(report["device_peak_bytes"]),
                           format_size(report["model_bytes"]), limit.is_null() ? "unlimited" : format_size(limit)));
-  text += row("host weights", format_size(report["host"]["weight_bytes"]));
+  const Json& host_limit = report["host"]["budget"]["limit_bytes"];
+  text +=
+      row("host peak", fmt::format("{}, weights {}, allowed {}", format_size(report["host"]["budget"]["peak_bytes"]),
+                                   format_size(report["host"]["weight_bytes"]),
+                                   host_limit.is_null() ? "unlimited" : format_size(host_limit)));
   return text;
 }
 

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/host_memory_budget.h"
 #include "engine/generator.h"
 #include "engine/options.h"
 #include "engine/select_device.h"
@@ -17,7 +18,9 @@ class Engine::Impl {
     std::unique_ptr<Pipeline> pipeline =
         open_pipeline(ModelFolder::open(config.model), {.text_encoder = config.load_text_encoder});
     notes_ = configuration_notes(config, pipeline->parts());
-    generator_.emplace(select_device(config.device, config.device_memory_bytes), std::move(pipeline), options);
+    generator_.emplace(
+        select_device(config.device, config.device_memory_bytes, process_host_memory(config.host_memory_bytes)),
+        std::move(pipeline), options);
   }
 
   Generator& generator() { return *generator_; }

@@ -23,6 +23,7 @@ GenerateResult Generator::generate(const GenerateRequest& request, const Progres
     needs.push_back(runner_.measure(*stage));
     runner_.check_fits(needs.back());
   }
+  check_results_fit(needs);
   std::vector<StageReport> reports;
   for (std::size_t i = 0; i < needs.size(); ++i)
     reports.push_back(runner_.run(*generation->stages()[i], needs[i], progress));
@@ -31,6 +32,12 @@ GenerateResult Generator::generate(const GenerateRequest& request, const Progres
   result.report_json = report_json({*device_, host_, pipeline_->parts(), reports, result});
   stage_reports_ = std::move(reports);
   return result;
+}
+
+void Generator::check_results_fit(const std::vector<StageNeed>& needs) const {
+  MemoryNeed results{"results", 0};
+  for (const StageNeed& need : needs) results.size_bytes += need.result_bytes;
+  device_->host_memory().check_fits({&results, 1}, "the request", "raise the limit");
 }
 
 }  // namespace lamina

@@ -31,6 +31,8 @@ class Generator {
   const std::vector<StageReport>& stage_reports() const noexcept { return stage_reports_; }
 
  private:
+  void check_results_fit(const std::vector<StageNeed>& needs) const;
+
   std::unique_ptr<Device> device_;
   std::unique_ptr<Pipeline> pipeline_;
   std::unique_ptr<Stream> compute_;

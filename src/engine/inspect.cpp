@@ -2,7 +2,10 @@
 #include <map>
 
 #include "base/bytes.h"
+#include "base/host_memory_budget.h"
 #include "base/json.h"
+#include "engine/host_memory_report.h"
+#include "engine/host_need.h"
 #include "engine/options.h"
 #include "lamina/engine.h"
 #include "offload/active_part.h"
@@ -97,9 +100,22 @@ std::string part_text(const Json& part) {
   return text;
 }
 
+Json host_json(const std::vector<ModelPart>& parts, const OffloadOptions& options, const EngineConfig& config) {
+  Json host = host_memory_json(*process_host_memory(config.host_memory_bytes));
+  for (const MemoryNeed& need : loading_need(parts, options)) host["loading"][need.part + "_bytes"] = need.size_bytes;
+  return host;
+}
+
+std::string host_text(const Json& host) {
+  std::string needs;
+  for (const auto& [part, bytes] : host["loading"].items())
+    needs += fmt::format("{}{} {}", needs.empty() ? "" : ", ", part.substr(0, part.find('_')), format_size(bytes));
+  return fmt::format("host memory: loading takes {}\n{}", needs, host_memory_text(host));
+}
+
 }  // namespace
 
-Inspection inspect(const EngineConfig& config) {
+Inspection inspect(const EngineConfig& config, const InspectOptions& inspect_options) {
   const OffloadOptions options = offload_options(config);
   const ModelFolder folder = ModelFolder::open(config.model);
   const std::unique_ptr<Pipeline> pipeline = open_pipeline(folder, {.text_encoder = config.load_text_encoder});
@@ -112,6 +128,10 @@ Inspection inspect(const EngineConfig& config) {
   for (const ModelPart& part : pipeline->parts()) {
     report["parts"].push_back(part_json(part, options));
     text += part_text(report["parts"].back());
+  }
+  if (inspect_options.memory) {
+    report["host"] = host_json(pipeline->parts(), options, config);
+    text += host_text(report["host"]);
   }
   return {.text = text, .json = report.dump(2)};
 }

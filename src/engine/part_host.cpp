@@ -4,6 +4,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "engine/host_need.h"
 #include "offload/checkpoint_source.h"
 #include "offload/drain.h"
 #include "offload/pinned_source.h"
@@ -14,6 +15,7 @@ PartHost::PartHost(Device& device, Stream& compute, Stream& copy, const std::vec
                    const OffloadOptions& options)
     : device_(device), compute_(compute), copy_(copy), parts_(parts), options_(options), active_(parts.size()) {
   if (!options.stream) check_weights_fit();
+  device.host_memory().check_fits(loading_need(parts, options), "loading the model", "raise the limit");
   for (std::size_t part = 0; part < parts.size(); ++part) {
     if (options.stream) {
       sources_.push_back(std::make_unique<PinnedSource>(device, parts[part].plan, parts[part].checkpoint));

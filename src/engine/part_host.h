@@ -27,6 +27,8 @@ struct OffloadOptions {
 /// at the start and stays, and the host keeps no copy. One thread uses it; device, streams and pipeline outlive it.
 class PartHost {
  public:
+  /// Throws out_of_host_memory with the numbers by part before the first byte is allocated where loading, with the
+  /// staging of the stages to come, cannot fit; out_of_device_memory, or what reading the checkpoint throws.
   PartHost(Device& device, Stream& compute, Stream& copy, const std::vector<ModelPart>& parts,
            const OffloadOptions& options);
 

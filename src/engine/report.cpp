@@ -2,6 +2,7 @@
 
 #include "base/json.h"
 #include "device/cpu/cpu_device.h"
+#include "engine/host_memory_report.h"
 #include "offload/unit_layout.h"
 
 namespace lamina {
@@ -30,6 +31,13 @@ Json configuration_json(const ReportInput& input) {
           {"dlo_resident_layers", options.resident_blocks},
           {"dlo_resident_policy", to_string(options.resident_policy)},
           {"poison_released", options.poison_released}};
+}
+
+Json host_json(const ReportInput& input) {
+  Json host = host_memory_json(input.device.host_memory());
+  host["weight_bytes"] = input.host.host_bytes();
+  host["pinned_bytes"] = input.device.pinned_bytes();
+  return host;
 }
 
 Json memory_json(const StageReport& stage) {
@@ -121,14 +129,13 @@ std::string report_json(const ReportInput& input) {
     stages.push_back(stage_json(stage, input.parts[stage.part]));
     peak = std::max(peak, stage.memory.peak_bytes);
   }
-  const Json report = {
-      {"settings", settings_json(input.result)},
-      {"configuration", configuration_json(input)},
-      {"notes", input.result.notes},
-      {"host", {{"weight_bytes", input.host.host_bytes()}, {"pinned_bytes", input.device.pinned_bytes()}}},
-      {"model_bytes", model},
-      {"device_peak_bytes", peak},
-      {"stages", std::move(stages)}};
+  const Json report = {{"settings", settings_json(input.result)},
+                       {"configuration", configuration_json(input)},
+                       {"notes", input.result.notes},
+                       {"host", host_json(input)},
+                       {"model_bytes", model},
+                       {"device_peak_bytes", peak},
+                       {"stages", std::move(stages)}};
   return report.dump(2);
 }
 

@@ -9,8 +9,6 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-constexpr std::size_t kUploadBufferBytes = kMiB;
-
 /// Frees the part when the stage ends, however it ends.
 class ActiveScope {
  public:
@@ -62,7 +60,8 @@ StageNeed StageRunner::measure(Stage& stage) {
           .part = host_.memory_of(stage.part()),
           .kept_bytes = host_.kept_bytes_besides(stage.part()),
           .activation_bytes = arena.peak_bytes(),
-          .workspace_bytes = context.peak_bytes()};
+          .workspace_bytes = context.peak_bytes(),
+          .result_bytes = stage.result_bytes()};
 }
 
 void StageRunner::check_fits(const StageNeed& need) const {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/bytes.h"
 #include "device/device.h"
 #include "engine/part_host.h"
 #include "lamina/generate.h"
@@ -21,6 +22,7 @@ struct StageNeed {
   std::size_t kept_bytes = 0;  ///< other parts that stay on the device
   std::size_t activation_bytes = 0;
   std::size_t workspace_bytes = 0;
+  std::size_t result_bytes = 0;  ///< pinned host memory, which does not count to the device's total
 
   std::size_t total_bytes() const noexcept {
     return part.total_bytes() + kept_bytes + activation_bytes + workspace_bytes;
@@ -44,6 +46,8 @@ struct StageReport {
 /// the device holds nothing of the stage afterwards.
 class StageRunner {
  public:
+  static constexpr std::size_t kUploadBufferBytes = kMiB;
+
   StageRunner(Device& device, Stream& compute, PartHost& host, const std::vector<ModelPart>& parts);
 
   StageRunner(const StageRunner&) = delete;

@@ -17,17 +17,17 @@ namespace lamina {
 /// Plan and checkpoint must outlive it.
 class CheckpointSource final : public UnitSource {
  public:
+  static constexpr std::size_t kStagingBytes = 4 * kMiB;
+
   /// All fetches go to `stream`.
   CheckpointSource(Device& device, Stream& stream, const OffloadPlan& plan, const Checkpoint& checkpoint)
       : staging_(device, stream, kStagingBytes), plan_(plan), checkpoint_(checkpoint) {}
 
   void fetch_async(UnitRef unit, std::byte* destination, Stream& stream) override;
   void fetch_outside_async(std::byte* destination, Stream& stream) override;
-  std::size_t host_bytes() const override { return 2 * kStagingBytes; }
+  std::size_t host_bytes() const override { return StagingUploader::host_bytes(kStagingBytes); }
 
  private:
-  static constexpr std::size_t kStagingBytes = 4 * kMiB;
-
   void upload(const std::vector<ParameterGroup>& groups, std::byte* destination, Stream& stream);
 
   StagingUploader staging_;

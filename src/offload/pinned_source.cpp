@@ -4,6 +4,13 @@
 
 namespace lamina {
 
+std::size_t PinnedSource::image_bytes(const OffloadPlan& plan) {
+  std::size_t size = UnitLayout::of(plan.outside).size_bytes;
+  for (const Stack& stack : plan.stacks)
+    for (const StreamUnit& unit : stack.units) size += UnitLayout::of(unit.groups).size_bytes;
+  return size;
+}
+
 PinnedSource::PinnedSource(Device& device, const OffloadPlan& plan, const Checkpoint& checkpoint) {
   outside_ = pack(device, plan.outside, checkpoint);
   for (const Stack& stack : plan.stacks) {

@@ -14,6 +14,9 @@ namespace lamina {
 /// Private pinned images of all weights of a part, packed once from its checkpoint: a fetch is one large copy.
 class PinnedSource final : public UnitSource {
  public:
+  /// Pinned bytes that a source of this plan takes.
+  static std::size_t image_bytes(const OffloadPlan& plan);
+
   /// Reads every tensor the plan names. Throws not_found or incompatible naming file and tensor, out_of_host_memory.
   PinnedSource(Device& device, const OffloadPlan& plan, const Checkpoint& checkpoint);
 

@@ -25,7 +25,12 @@ class StagingUploader {
 
   Stream& stream() const noexcept { return stream_; }
 
+  /// Pinned memory that an uploader of such buffers takes.
+  static constexpr std::size_t host_bytes(std::size_t buffer_bytes) noexcept { return kBuffers * buffer_bytes; }
+
  private:
+  static constexpr std::size_t kBuffers = 2;
+
   struct Buffer {
     PinnedBuffer memory;
     WatchedRange watched;
@@ -35,7 +40,7 @@ class StagingUploader {
   Device& device_;
   Stream& stream_;
   std::size_t buffer_bytes_;
-  std::array<Buffer, 2> buffers_;
+  std::array<Buffer, kBuffers> buffers_;
   std::size_t next_ = 0;
 };
 

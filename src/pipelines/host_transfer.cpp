@@ -12,7 +12,7 @@ void upload_floats(StagingUploader& uploader, std::span<const float> values, con
 }
 
 FloatDownload::FloatDownload(Device& device, std::int64_t count)
-    : memory_(device.allocate_pinned(static_cast<std::size_t>(count) * sizeof(float), "results")), count_(count) {}
+    : memory_(device.allocate_pinned(host_bytes(count), "results")), count_(count) {}
 
 void FloatDownload::copy_async(Stream& stream, const ConstTensorView& source, std::int64_t offset) {
   const std::int64_t elements = source.shape().elements();

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -18,6 +20,11 @@ class FloatDownload {
  public:
   FloatDownload() = default;
   FloatDownload(Device& device, std::int64_t count);
+
+  /// Pinned memory that a download of so many elements takes.
+  static constexpr std::size_t host_bytes(std::int64_t count) noexcept {
+    return static_cast<std::size_t>(count) * sizeof(float);
+  }
 
   /// Enqueues the copy of a contiguous f32 tensor to elements [offset, offset + elements).
   void copy_async(Stream& stream, const ConstTensorView& source, std::int64_t offset = 0);

@@ -51,6 +51,8 @@ class Stage {
 
   /// Work behind the passes.
   virtual void run_outside(ops::OpContext& context) { static_cast<void>(context); }
+  /// Pinned host memory that the results take until the generation ends, known once laid out.
+  virtual std::size_t result_bytes() const = 0;
   /// Enqueues the copies of the stage's results to the host; they are read after the stream is synchronized.
   virtual void download(Stream& stream) = 0;
   /// Takes the results in, once the copies are done.

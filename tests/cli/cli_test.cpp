@@ -121,6 +121,12 @@ TEST_F(Cli, RefusalsAreOneLineAndExitCodeTwo) {
   expect_refused(run_lamina(generate({"--output", "/no/such/folder/x.png"})), {"/no/such/folder"});
   expect_refused(run_lamina(generate({"--output", file("x.jpg")})), {"--output", "PNG"});
   expect_refused(run_lamina(generate({"--output", out, "--device-memory", "much"})), {"--device-memory", "much"});
+  for (const char* size : {"much", "-5", "0", "5 apples"})
+    expect_refused(run_lamina(generate({"--output", out, "--host-memory-limit", size})),
+                   {"invalid_argument", "--host-memory-limit", size});
+  expect_refused(
+      run_lamina(generate({"--output", out, "--enable-distributed-layerwise-offload", "--host-memory-limit", "3MiB"})),
+      {"out_of_host_memory", "weights ", "staging ", "3.0 MiB allowed by --host-memory-limit"});
   expect_refused(run_lamina(generate({"--output", out, "--device", "cuda"})), {"unavailable", "cuda"});
   expect_refused(run_lamina(generate({"--output", out, "--device-memory", "4MiB"})),
                  {"out_of_device_memory", "4.0 MiB"});
@@ -243,6 +249,9 @@ TEST_F(Cli, InspectShowsWhatStreams) {
   const Outcome json = run_lamina({"inspect", kModel, "--json"});
   EXPECT_EQ(json.exit_code, 0) << json.err;
   EXPECT_EQ(parse_json(json.out, "stdout").at("parts").size(), 4U);
+  const Outcome memory = run_lamina({"inspect", kModel, "--memory", "--host-memory-limit", "1GiB"});
+  EXPECT_EQ(memory.exit_code, 0) << memory.err;
+  EXPECT_THAT(memory.out, HasSubstr("1.00 GiB allowed"));
 }
 
 }  // namespace

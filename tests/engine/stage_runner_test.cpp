@@ -23,6 +23,7 @@ class BreakingStage final : public Stage, private PassMember {
   void upload(StagingUploader&) override {}
   std::size_t passes() const override { return 3; }
   std::vector<PassMember*> members() override { return {this}; }
+  std::size_t result_bytes() const override { return 0; }
   void download(Stream&) override {}
   void collect() override {}
 

@@ -24,6 +24,10 @@ void DecodeStage::run_outside(ops::OpContext& context) {
   model_.vae_decoder().decode(context, *arena_, pixels_, image_);
 }
 
+std::size_t DecodeStage::result_bytes() const {
+  return FloatDownload::host_bytes(image_.shape().elements());
+}
+
 void DecodeStage::download(Stream& stream) {
   download_ = FloatDownload(stream.device(), image_.shape().elements());
   download_.copy_async(stream, image_);

@@ -79,6 +79,11 @@ void DenoiseStage::finish(ops::OpContext& context) {
   ++step_;
 }
 
+std::size_t DenoiseStage::result_bytes() const {
+  const std::int64_t downloads = job_.request.keep_tensors ? job_.steps + 1 : 1;
+  return FloatDownload::host_bytes(downloads * latents().shape().elements());
+}
+
 void DenoiseStage::download(Stream& stream) {
   download_ = FloatDownload(stream.device(), latents().shape().elements());
   download_.copy_async(stream, latents());

@@ -22,6 +22,7 @@ class DenoiseStage final : public Stage, private PassMember {
   void upload(StagingUploader& uploader) override;
   std::size_t passes() const override { return static_cast<std::size_t>(job_.steps); }
   std::vector<PassMember*> members() override { return {this}; }
+  std::size_t result_bytes() const override;
   void download(Stream& stream) override;
   void collect() override;
 

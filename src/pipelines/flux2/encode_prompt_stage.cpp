@@ -35,6 +35,13 @@ std::vector<PassMember*> EncodePromptStage::members() {
   return members;
 }
 
+std::size_t EncodePromptStage::result_bytes() const {
+  std::size_t size = 0;
+  for (const Qwen3Sample& sample : samples_)
+    size += FloatDownload::host_bytes(sample.hidden_states().shape().elements());
+  return size;
+}
+
 void EncodePromptStage::download(Stream& stream) {
   for (const Qwen3Sample& sample : samples_) {
     const TensorView states = sample.hidden_states();

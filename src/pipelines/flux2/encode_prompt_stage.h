@@ -20,6 +20,7 @@ class EncodePromptStage final : public Stage {
   void upload(StagingUploader& uploader) override;
   std::size_t passes() const override { return 1; }
   std::vector<PassMember*> members() override;
+  std::size_t result_bytes() const override;
   void download(Stream& stream) override;
   void collect() override;
 

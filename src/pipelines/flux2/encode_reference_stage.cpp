@@ -25,6 +25,10 @@ void EncodeReferenceStage::run_outside(ops::OpContext& context) {
   ops::pack_latents(context, pixels_, {mean_, deviation_}, tokens_);
 }
 
+std::size_t EncodeReferenceStage::result_bytes() const {
+  return FloatDownload::host_bytes(tokens_.shape().elements());
+}
+
 void EncodeReferenceStage::download(Stream& stream) {
   download_ = FloatDownload(stream.device(), tokens_.shape().elements());
   download_.copy_async(stream, tokens_);

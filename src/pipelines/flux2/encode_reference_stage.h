@@ -18,6 +18,7 @@ class EncodeReferenceStage final : public Stage {
   void lay_out(Arena& arena) override;
   void upload(StagingUploader& uploader) override;
   void run_outside(ops::OpContext& context) override;
+  std::size_t result_bytes() const override;
   void download(Stream& stream) override;
   void collect() override { reference_.tokens = download_.values(); }
 

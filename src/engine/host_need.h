@@ -1,0 +1,15 @@
+#pragma once
+
+#include <vector>
+
+#include "base/memory_budget.h"
+#include "engine/part_host.h"
+#include "pipelines/pipeline.h"
+
+namespace lamina {
+
+/// Pinned host memory that an engine takes to load these parts and to feed its stages, from their plans alone: at most,
+/// by part of the memory. What a request needs for its results comes on top (`StageNeed::result_bytes`).
+std::vector<MemoryNeed> loading_need(const std::vector<ModelPart>& parts, const OffloadOptions& options);
+
+}  // namespace lamina
