@@ -69,8 +69,10 @@ TEST_P(StageRunnerFailures, ABrokenOffPassLeavesNothingBehind) {
     const std::vector<Parameter*>& parameters = pipeline->parts()[kTransformer].parameters;
     for (const StreamUnit& unit : pipeline->parts()[kTransformer].plan.stacks[0].units)
       for (const ParameterGroup& group : unit.groups)
-        for (const Parameter* parameter : parameters)
-          if (parameter->name() == group.runtime.name) EXPECT_TRUE(parameter->is_placeholder()) << group.runtime.name;
+        for (const Parameter* parameter : parameters) {
+          if (parameter->name() != group.runtime.name) continue;
+          EXPECT_TRUE(parameter->is_placeholder()) << group.runtime.name;
+        }
   }
 }
 

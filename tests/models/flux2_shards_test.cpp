@@ -101,7 +101,7 @@ template <typename Fetch>
 Bytes fetched(DeviceRun& run, const std::vector<ParameterGroup>& groups, const Fetch& fetch) {
   const std::size_t size = UnitLayout::of(groups).size_bytes;
   const DeviceBuffer image = run.device().allocate(size, "image");
-  const PinnedBuffer host = run.device().allocate_pinned(size);
+  const PinnedBuffer host = run.device().allocate_pinned(size, "weights");
   fetch(image.data());
   run.stream().copy_to_host_async(host.data(), image.data(), size, "image");
   run.stream().synchronize();
