@@ -24,12 +24,21 @@ void EngineFlags::add_to(CLI::App& command) {
   command.add_option("--dlo-resident-policy", resident_policy, "Which blocks those are: leading or spread")
       ->capture_default_str()
       ->needs(resident);
+  command
+      .add_option("--dlo-host-backing", host_backing,
+                  "Where the transformer's weights are on the host: mapped (in the checkpoint's files), private (in "
+                  "page-locked memory), or auto (mapped where the checkpoint allows it)")
+      ->check(CLI::IsMember({"auto", "mapped", "private"}))
+      ->capture_default_str()
+      ->needs(dlo);
 }
 
 EngineConfig EngineFlags::parsed() const {
   EngineConfig result = config;
   if (!device_memory.empty()) result.device_memory_bytes = parse_size(device_memory, "--device-memory");
   result.dlo_resident_policy = parse_resident_policy(resident_policy, "--dlo-resident-policy");
+  if (host_backing == "mapped") result.dlo_host_backing = HostBackingChoice::mapped;
+  if (host_backing == "private") result.dlo_host_backing = HostBackingChoice::private_pages;
   return result;
 }
 

@@ -13,6 +13,7 @@ struct EngineFlags {
   EngineConfig config;
   std::string device_memory;
   std::string resident_policy = "leading";
+  std::string host_backing = "auto";
 
   /// Adds MODEL and the flags to a command. A flag that another one must accompany is an error without it.
   void add_to(CLI::App& command);

@@ -11,7 +11,7 @@ namespace {
 std::size_t eligible_blocks(const std::vector<ModelPart>& parts) {
   std::size_t blocks = 0;
   for (const ModelPart& part : parts)
-    if (part.keeps_resident_layers)
+    if (part.is_transformer)
       for (const Stack& stack : part.plan.stacks) blocks = std::max(blocks, eligible_block_count(part.plan, stack));
   return blocks;
 }
@@ -25,6 +25,7 @@ OffloadOptions offload_options(const EngineConfig& config) {
           .ring_slots = config.dlo_slots,
           .resident_blocks = config.dlo_resident_layers,
           .resident_policy = config.dlo_resident_policy,
+          .host_backing = config.dlo_host_backing,
           .poison_released = config.poison_released};
 }
 

@@ -1,7 +1,11 @@
 #include "engine/part_host.h"
 
-#include "offload/checkpoint_source.h"
+#include <utility>
+
+#include "base/error.h"
+#include "base/log.h"
 #include "offload/drain.h"
+#include "offload/mapped_source.h"
 #include "offload/pinned_source.h"
 
 namespace lamina {
@@ -9,21 +13,46 @@ namespace lamina {
 ResidencyOptions residency_of(const ModelPart& part, const OffloadOptions& options) {
   return {.stream = options.stream,
           .ring_slots = options.ring_slots,
-          .resident_blocks = part.keeps_resident_layers ? options.resident_blocks : 0,
+          .resident_blocks = part.is_transformer ? options.resident_blocks : 0,
           .resident_policy = options.resident_policy};
 }
 
 PartHost::PartHost(Device& device, Stream& compute, Stream& copy, const std::vector<ModelPart>& parts,
                    const OffloadOptions& options)
     : device_(device), compute_(compute), copy_(copy), parts_(parts), options_(options), active_(parts.size()) {
+  std::vector<HostWeightPlan> plans;
+  for (const ModelPart& part : parts) {
+    plans.push_back(plan_weights(part));
+    backings_.push_back({plans.back().backing, plans.back().refusal, plans.back().reason});
+  }
   for (std::size_t part = 0; part < parts.size(); ++part) {
     if (options.stream) {
-      sources_.push_back(std::make_unique<PinnedSource>(device, parts[part].plan, parts[part].checkpoint));
+      sources_.push_back(make_source(parts[part], std::move(plans[part])));
     } else {
-      CheckpointSource source(device, copy, parts[part].plan, parts[part].checkpoint);
+      MappedSource source(device, parts[part].plan, std::move(plans[part].bindings));
       active_[part] = set_up(part, source);
     }
   }
+}
+
+HostWeightPlan PartHost::plan_weights(const ModelPart& part) const {
+  LoadFacts facts = options_.load;
+  facts.may_map = options_.host_backing != HostBackingChoice::private_pages;
+  facts.is_transformer = part.is_transformer;
+  WeightLoader loader(part.checkpoint, {part.plan.component, member_tensors(part.plan), {}, part.stored_as}, facts);
+  HostWeightPlan plan = loader.take_host_weight_plan();
+  if (!options_.stream || !part.is_transformer || plan.backing == HostBacking::checkpoint_mmap) return plan;
+  if (options_.host_backing == HostBackingChoice::mapped)
+    fail(ErrorCode::incompatible, "host backing 'mapped' is not possible: {}", plan.reason);
+  if (plan.refusal != MappingRefusal::not_asked_for)
+    spdlog::info("host weights are {}: {}", to_string(plan.backing), plan.reason);
+  return plan;
+}
+
+std::unique_ptr<UnitSource> PartHost::make_source(const ModelPart& part, HostWeightPlan plan) {
+  if (plan.backing == HostBacking::checkpoint_mmap)
+    return std::make_unique<MappedSource>(device_, part.plan, std::move(plan.bindings));
+  return std::make_unique<PinnedSource>(device_, part.plan, plan.bindings);
 }
 
 ActivePart& PartHost::activate(std::size_t part) {

@@ -2,11 +2,14 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "device/device.h"
+#include "lamina/engine.h"
 #include "offload/active_part.h"
 #include "pipelines/pipeline.h"
+#include "weights/host_weight_plan.h"
 
 namespace lamina {
 
@@ -16,6 +19,8 @@ struct OffloadOptions {
   std::size_t ring_slots = 2;
   std::size_t resident_blocks = 0;  ///< of the part that keeps resident layers
   ResidentPolicy resident_policy = ResidentPolicy::leading;
+  HostBackingChoice host_backing = HostBackingChoice::automatic;
+  LoadFacts load;  ///< `may_map` and `is_transformer` follow from the above and the part
   bool poison_released = false;
   bool record_timeline = false;
 };
@@ -23,11 +28,21 @@ struct OffloadOptions {
 /// The options as they apply to one part.
 ResidencyOptions residency_of(const ModelPart& part, const OffloadOptions& options);
 
-/// Owns the host images of a pipeline's parts and decides when a part is on the device. Streaming: images of all parts
-/// are pinned once, and a part is active only while a stage uses it. Not streaming: every part is loaded to the device
+/// Where a part's weights are while it is off the device, and why not in the checkpoint's files.
+struct PartBacking {
+  HostBacking backing = HostBacking::private_pinned;
+  MappingRefusal refusal = MappingRefusal::none;
+  std::string reason;
+};
+
+/// Owns the host images of a pipeline's parts and decides when a part is on the device. Streaming: a transformer's
+/// weights stay in the files where its plan proves that they can, all others are pinned once; and a part is active only
+/// while a stage uses it. Not streaming: every part is loaded to the device
 /// at the start and stays, and the host keeps no copy. One thread uses it; device, streams and pipeline outlive it.
 class PartHost {
  public:
+  /// Every part's plan is made before any weight is read; a failed proof is logged. Once a plan is taken, a failure is
+  /// a failure to start. Throws incompatible where mapping is demanded and refused.
   PartHost(Device& device, Stream& compute, Stream& copy, const std::vector<ModelPart>& parts,
            const OffloadOptions& options);
 
@@ -40,11 +55,14 @@ class PartHost {
   PartMemory memory_of(std::size_t part) const;
   /// Device bytes of parts that stay, other than `part`.
   std::size_t kept_bytes_besides(std::size_t part) const;
+  const PartBacking& backing_of(std::size_t part) const { return backings_.at(part); }
   /// Host bytes held for weights.
   std::size_t host_bytes() const;
   const OffloadOptions& options() const noexcept { return options_; }
 
  private:
+  HostWeightPlan plan_weights(const ModelPart& part) const;
+  std::unique_ptr<UnitSource> make_source(const ModelPart& part, HostWeightPlan plan);
   std::unique_ptr<ActivePart> set_up(std::size_t part, UnitSource& source);
 
   Device& device_;
@@ -52,6 +70,7 @@ class PartHost {
   Stream& copy_;
   const std::vector<ModelPart>& parts_;
   OffloadOptions options_;
+  std::vector<PartBacking> backings_;                 // by part
   std::vector<std::unique_ptr<UnitSource>> sources_;  // streaming: by part
   std::vector<std::unique_ptr<ActivePart>> active_;   // by part
 };

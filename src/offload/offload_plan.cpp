@@ -125,6 +125,18 @@ void OffloadPlan::validate() const {
   PlanValidator(*this).run();
 }
 
+std::vector<TensorSpec> member_tensors(const OffloadPlan& plan) {
+  std::vector<TensorSpec> tensors;
+  const auto append = [&](const std::vector<ParameterGroup>& groups) {
+    for (const ParameterGroup& group : groups)
+      tensors.insert(tensors.end(), group.members.begin(), group.members.end());
+  };
+  append(plan.outside);
+  for (const Stack& stack : plan.stacks)
+    for (const StreamUnit& unit : stack.units) append(unit.groups);
+  return tensors;
+}
+
 std::size_t weight_bytes(const ParameterGroup& group) {
   std::size_t total = 0;
   for (const TensorSpec& member : group.members) {

@@ -1,8 +1,13 @@
 #include "pipelines/flux2/flux2_model.h"
 
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
 #include "base/config_reader.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "models/flux2/flux2_stored_forms.h"
 #include "models/qwen3/qwen3_inputs.h"
 #include "weights/coverage.h"
 
@@ -17,17 +22,11 @@ DTypeOf dtypes_of(const Checkpoint& checkpoint) {
   return [&checkpoint](std::string_view name) { return checkpoint.dtype_of(name); };
 }
 
-void collect_members(const OffloadPlan& plan, std::vector<TensorSpec>& tensors) {
-  const auto collect = [&](const std::vector<ParameterGroup>& groups) {
-    for (const ParameterGroup& group : groups)
-      tensors.insert(tensors.end(), group.members.begin(), group.members.end());
-  };
-  collect(plan.outside);
-  for (const Stack& stack : plan.stacks)
-    for (const StreamUnit& unit : stack.units) collect(unit.groups);
+void append_members(const OffloadPlan& plan, std::vector<TensorSpec>& tensors) {
+  std::ranges::move(member_tensors(plan), std::back_inserter(tensors));
 }
 
-void check_component(const Checkpoint& checkpoint, const TensorDemand& demand) {
+void check_component(const Checkpoint& checkpoint, const WeightDemand& demand) {
   const std::vector<std::string> unused = check_coverage(checkpoint, demand);
   if (!unused.empty())
     spdlog::warn("{}: {} tensors are not used, the first is {}", checkpoint.path().string(), unused.size(),
@@ -44,7 +43,9 @@ Flux2Model::Flux2Model(const ModelFolder& folder)
       transformer_checkpoint_(Checkpoint::open(folder.component_path("transformer"), "diffusion_pytorch_model")),
       vae_checkpoint_(Checkpoint::open(folder.component_path("vae"), "diffusion_pytorch_model")),
       text_encoder_(Qwen3Config::read(read_config(folder, "text_encoder")), dtypes_of(text_checkpoint_)),
-      transformer_(Flux2Config::read(read_config(folder, "transformer")), dtypes_of(transformer_checkpoint_)),
+      transformer_config_(Flux2Config::read(read_config(folder, "transformer"))),
+      transformer_stored_as_(flux2_stored_forms(transformer_config_, transformer_checkpoint_)),
+      transformer_(transformer_config_, stored_dtypes(transformer_checkpoint_, transformer_stored_as_)),
       vae_config_(Flux2VaeConfig::read(read_config(folder, "vae"))),
       vae_decoder_(vae_config_, dtypes_of(vae_checkpoint_)),
       vae_encoder_(vae_config_, dtypes_of(vae_checkpoint_)),
@@ -54,7 +55,8 @@ Flux2Model::Flux2Model(const ModelFolder& folder)
   check_tensors();
   // In the order of `Part`.
   parts_.push_back({text_encoder_.plan(), text_encoder_.parameters(), text_checkpoint_});
-  parts_.push_back({transformer_.plan(), transformer_.parameters(), transformer_checkpoint_, true});
+  parts_.push_back(
+      {transformer_.plan(), transformer_.parameters(), transformer_checkpoint_, true, transformer_stored_as_});
   parts_.push_back({vae_decoder_.plan(), vae_decoder_.parameters(), vae_checkpoint_});
   parts_.push_back({vae_encoder_.plan(), vae_encoder_.parameters(), vae_checkpoint_});
 }
@@ -79,18 +81,16 @@ void Flux2Model::check_configurations(const ModelFolder& folder) const {
 
 void Flux2Model::check_tensors() const {
   std::vector<TensorSpec> text{text_encoder_.embedding()};
-  collect_members(text_encoder_.plan(), text);
-  check_component(text_checkpoint_, {"text_encoder", text, text_encoder_.unused_tensors()});
+  append_members(text_encoder_.plan(), text);
+  check_component(text_checkpoint_, {"text_encoder", std::move(text), text_encoder_.unused_tensors(), {}});
 
-  std::vector<TensorSpec> transformer;
-  collect_members(transformer_.plan(), transformer);
-  check_component(transformer_checkpoint_, {"transformer", transformer, {}});
+  check_component(transformer_checkpoint_,
+                  {"transformer", member_tensors(transformer_.plan()), {}, transformer_stored_as_});
 
   std::vector<TensorSpec> vae = Flux2LatentStatistics::tensors(vae_config_, dtypes_of(vae_checkpoint_));
-  collect_members(vae_encoder_.plan(), vae);
-  collect_members(vae_decoder_.plan(), vae);
-  const std::vector<std::string> known_unused{"bn.num_batches_tracked"};
-  check_component(vae_checkpoint_, {"vae", vae, known_unused});
+  append_members(vae_encoder_.plan(), vae);
+  append_members(vae_decoder_.plan(), vae);
+  check_component(vae_checkpoint_, {"vae", std::move(vae), {"bn.num_batches_tracked"}, {}});
 }
 
 }  // namespace lamina

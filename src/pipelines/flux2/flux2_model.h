@@ -54,6 +54,8 @@ class Flux2Model {
   Checkpoint transformer_checkpoint_;
   Checkpoint vae_checkpoint_;
   Qwen3TextEncoder text_encoder_;
+  Flux2Config transformer_config_;
+  StoredFormOf transformer_stored_as_;
   Flux2Transformer transformer_;
   Flux2VaeConfig vae_config_;
   Flux2VaeDecoder vae_decoder_;
