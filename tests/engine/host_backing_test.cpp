@@ -10,9 +10,9 @@
 #include <random>
 
 #include "base/json.h"
+#include "base/page_cache.h"
 #include "engine/engine_fixture.h"
 #include "models/flux2/flux2_config.h"
-#include "page_cache.h"
 #include "weights/safetensors_writer.h"
 
 namespace lamina::test {
