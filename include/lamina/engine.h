@@ -12,6 +12,13 @@
 
 namespace lamina {
 
+/// Where a streaming engine keeps the transformer's weights on the host.
+enum class HostBackingChoice {
+  automatic,     ///< mapped where the checkpoint allows it, else private
+  mapped,        ///< in the checkpoint's files; an error that names the reason where that cannot be
+  private_pages  ///< in page-locked images of this process
+};
+
 struct EngineConfig {
   std::string model;                               ///< folder in the diffusers layout
   std::string device = "auto";                     ///< "auto", "cpu"
@@ -25,6 +32,7 @@ struct EngineConfig {
   std::size_t dlo_slots = 2;            ///< ring capacity in units of the largest block, at least 1
   std::size_t dlo_resident_layers = 0;  ///< transformer blocks kept on the device
   ResidentPolicy dlo_resident_policy = ResidentPolicy::leading;
+  HostBackingChoice dlo_host_backing = HostBackingChoice::automatic;
   /// Fill ring bytes with NaN when their block leaves, so that a use after release shows. Costs device bandwidth.
   bool poison_released = false;
 };

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/input_file.h"
 #include "base/log.h"
 
 namespace lamina {
@@ -33,13 +34,12 @@ bool means_absent(int error) {
        std::strerror(error));
 }
 
-std::size_t regular_file_size(int fd, const fs::path& path) {
+void check_is_regular(int fd, const fs::path& path) {
   struct stat status {};
   if (::fstat(fd, &status) != 0) fail_io("stat", path, errno);
   if (!S_ISREG(status.st_mode))
     fail(ErrorCode::invalid_argument, "{} is {}; a file is expected", path.string(),
          S_ISDIR(status.st_mode) ? "a folder" : "a pipe or a device");
-  return static_cast<std::size_t>(status.st_size);
 }
 
 /// /dev/stdout, /dev/fd/3, /proc/self/fd/1: names for an open descriptor, whatever it leads to.
@@ -72,7 +72,7 @@ FileDescriptor FileDescriptor::open_read(const fs::path& path) {
   // Without O_NONBLOCK, opening a pipe would wait for a writer before it could be refused.
   FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.is_open()) fail_io("open", path, errno);
-  regular_file_size(file.get(), path);
+  check_is_regular(file.get(), path);
   return file;
 }
 
@@ -88,12 +88,15 @@ FileDescriptor::~FileDescriptor() {
 }
 
 FileMapping FileMapping::map(const fs::path& path) {
-  const FileDescriptor file = FileDescriptor::open_read(path);
-  const std::size_t size = regular_file_size(file.get(), path);
-  if (size == 0) return FileMapping(path, {});
-  void* address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
-  if (address == MAP_FAILED) fail_io("map", path, errno);
-  return FileMapping(path, {static_cast<const std::byte*>(address), size});
+  return map(InputFile::open(path));
+}
+
+FileMapping FileMapping::map(const InputFile& file) {
+  const std::size_t size = file.size_bytes();
+  if (size == 0) return FileMapping(file.path(), {});
+  void* address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.descriptor().get(), 0);
+  if (address == MAP_FAILED) fail_io("map", file.path(), errno);
+  return FileMapping(file.path(), {static_cast<const std::byte*>(address), size});
 }
 
 FileMapping::FileMapping(FileMapping&& other) noexcept

@@ -28,12 +28,16 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
+class InputFile;
+
 /// A whole file mapped read-only and shared; unmapped on destruction. Views of `bytes` must not outlive it. The file
 /// must not be cut while it is mapped: touching bytes that are gone ends the process (SIGBUS).
 class FileMapping {
  public:
   /// Throws as `FileDescriptor::open_read` does. An empty file gives an empty span.
   static FileMapping map(const std::filesystem::path& path);
+  /// Maps the very file that is open.
+  static FileMapping map(const InputFile& file);
 
   FileMapping(FileMapping&& other) noexcept;
   FileMapping& operator=(FileMapping&& other) noexcept;

@@ -28,6 +28,13 @@ void EngineFlags::add_to(CLI::App& command) {
   command.add_option("--dlo-resident-policy", resident_policy, "Which blocks those are: leading or spread")
       ->capture_default_str()
       ->needs(resident);
+  command
+      .add_option("--dlo-host-backing", host_backing,
+                  "Where the transformer's weights are on the host: mapped (in the checkpoint's files), private (in "
+                  "page-locked memory), or auto (mapped where the checkpoint allows it)")
+      ->check(CLI::IsMember({"auto", "mapped", "private"}))
+      ->capture_default_str()
+      ->needs(dlo);
 }
 
 void EngineFlags::add_device_to(CLI::App& command) {
@@ -43,6 +50,8 @@ EngineConfig EngineFlags::parsed() const {
   if (result.host_memory_bytes == std::size_t{0})
     fail(ErrorCode::invalid_argument, "--host-memory-limit: {} leaves no memory at all", *host_memory);
   result.dlo_resident_policy = parse_resident_policy(resident_policy, "--dlo-resident-policy");
+  if (host_backing == "mapped") result.dlo_host_backing = HostBackingChoice::mapped;
+  if (host_backing == "private") result.dlo_host_backing = HostBackingChoice::private_pages;
   return result;
 }
 

@@ -15,6 +15,7 @@ struct EngineFlags {
   std::optional<std::string> device_memory;
   std::optional<std::string> host_memory;
   std::string resident_policy = "leading";
+  std::string host_backing = "auto";
 
   /// Adds MODEL and the offload flags to a command. A flag that another one must accompany is an error without it.
   void add_to(CLI::App& command);

@@ -43,6 +43,12 @@ void Stream::fill_async(std::byte* device_destination, std::size_t size_bytes, s
   order_.note(lane_, access);
 }
 
+void Stream::run_on_host_async(const Access& access, std::function<void()> work) {
+  order_.check(lane_, access);
+  do_run_on_host_async(access, std::move(work));
+  order_.note(lane_, access);
+}
+
 void Stream::record(Event& event) {
   do_record(event);
   event.order_ = &order_;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -37,6 +38,11 @@ class Stream {
   /// Sets every byte.
   void fill_async(std::byte* device_destination, std::size_t size_bytes, std::byte value, std::string_view label);
 
+  /// Enqueues work of the host, in the order of the stream: `work` runs on a thread that the backend provides, and
+  /// makes what `access` says of it. It must not call the device, and may take long: streams that carry such work carry
+  /// no other, since a GPU's own queue would stand still meanwhile. An exception of `work` becomes the stream's error.
+  void run_on_host_async(const Access& access, std::function<void()> work);
+
   /// Announces an operation that a backend of `ops/` is about to enqueue on this stream.
   void announce(const Access& access) { order_.access(lane_, access); }
 
@@ -58,6 +64,7 @@ class Stream {
   virtual void do_copy_async(CopyDirection direction, std::byte* destination, const Access& access) = 0;
   /// The one range of `access.writes` is filled; it is not empty.
   virtual void do_fill_async(std::byte* destination, std::byte value, const Access& access) = 0;
+  virtual void do_run_on_host_async(const Access& access, std::function<void()> work) = 0;
   virtual void do_record(Event& event) = 0;
   /// False where a test double leaves the wait out; then the order checker must not learn of it either.
   virtual bool do_wait(Event& event) = 0;

@@ -3,22 +3,29 @@
 #include <algorithm>
 
 #include "engine/stage_runner.h"
-#include "offload/checkpoint_source.h"
+#include "offload/mapped_source.h"
 #include "offload/pinned_source.h"
 #include "offload/staging.h"
 
 namespace lamina {
 
-std::vector<MemoryNeed> loading_need(const std::vector<ModelPart>& parts, const OffloadOptions& options) {
+std::vector<MemoryNeed> loading_need(const std::vector<ModelPart>& parts, const std::vector<HostWeightPlan>& plans,
+                                     const OffloadOptions& options) {
   const std::size_t upload = StagingUploader::host_bytes(StageRunner::kUploadBufferBytes);
-  if (!options.stream) {
-    // Parts are loaded one by one; the staging for uploads is made when that of the last part is gone.
-    const std::size_t load = StagingUploader::host_bytes(CheckpointSource::kStagingBytes);
-    return {{"staging", std::max(upload, load)}};
-  }
   std::size_t weights = 0;
-  for (const ModelPart& part : parts) weights += PinnedSource::image_bytes(part.plan);
-  return {{"weights", weights}, {"staging", upload}};
+  std::size_t mapped_staging = 0;
+  std::size_t largest_staging = 0;
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    const std::size_t staging = MappedSource::staging_bytes(parts[part].plan);
+    largest_staging = std::max(largest_staging, staging);
+    if (plans[part].backing == HostBacking::checkpoint_mmap)
+      mapped_staging += staging;
+    else
+      weights += PinnedSource::image_bytes(parts[part].plan);
+  }
+  if (options.stream) return {{"weights", weights}, {"staging", upload + mapped_staging}};
+  // Parts are loaded one by one; the staging for uploads is made when that of the last part is gone.
+  return {{"staging", std::max(upload, largest_staging)}};
 }
 
 }  // namespace lamina

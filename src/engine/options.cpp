@@ -31,6 +31,7 @@ OffloadOptions offload_options(const EngineConfig& config) {
           .ring_slots = config.dlo_slots,
           .resident_blocks = config.dlo_resident_layers,
           .resident_policy = config.dlo_resident_policy,
+          .host_backing = config.dlo_host_backing,
           .poison_released = config.poison_released};
 }
 

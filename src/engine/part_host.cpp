@@ -1,26 +1,50 @@
 #include "engine/part_host.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "engine/host_need.h"
-#include "offload/checkpoint_source.h"
 #include "offload/drain.h"
+#include "offload/mapped_source.h"
 #include "offload/pinned_source.h"
 
 namespace lamina {
+
+HostWeightPlan plan_host_weights(const ModelPart& part, const OffloadOptions& options) {
+  LoadFacts facts = options.load;
+  facts.may_map = options.host_backing != HostBackingChoice::private_pages;
+  facts.is_transformer = part.is_transformer;
+  WeightLoader loader(part.checkpoint, {part.plan.component, member_tensors(part.plan), {}, part.stored_as}, facts);
+  HostWeightPlan plan = loader.take_host_weight_plan();
+  if (!options.stream || !part.is_transformer || plan.backing == HostBacking::checkpoint_mmap) return plan;
+  if (options.host_backing == HostBackingChoice::mapped)
+    fail(ErrorCode::incompatible, "host backing 'mapped' is not possible: {}", plan.reason);
+  return plan;
+}
 
 PartHost::PartHost(Device& device, Stream& compute, Stream& copy, const std::vector<ModelPart>& parts,
                    const OffloadOptions& options)
     : device_(device), compute_(compute), copy_(copy), parts_(parts), options_(options), active_(parts.size()) {
   if (!options.stream) check_weights_fit();
-  device.host_memory().check_fits(loading_need(parts, options), "loading the model", "raise the limit");
+  std::vector<HostWeightPlan> plans;
+  for (const ModelPart& part : parts) {
+    plans.push_back(plan_host_weights(part, options));
+    const HostWeightPlan& plan = plans.back();
+    backings_.push_back({plan.backing, plan.refusal, plan.reason});
+    if (options.stream && part.is_transformer && plan.backing == HostBacking::private_pinned &&
+        plan.refusal != MappingRefusal::not_asked_for)
+      spdlog::info("host weights are {}: {}", to_string(plan.backing), plan.reason);
+  }
+  device.host_memory().check_fits(loading_need(parts, plans, options), "loading the model",
+                                  "raise the limit, or let the weights stay in the files (--dlo-host-backing mapped)");
   for (std::size_t part = 0; part < parts.size(); ++part) {
     if (options.stream) {
-      sources_.push_back(std::make_unique<PinnedSource>(device, parts[part].plan, parts[part].checkpoint));
+      sources_.push_back(make_source(parts[part], std::move(plans[part])));
     } else {
-      CheckpointSource source(device, copy, parts[part].plan, parts[part].checkpoint);
+      MappedSource source(device, parts[part].plan, std::move(plans[part].bindings));
       active_[part] = set_up(part, source);
     }
   }
@@ -40,6 +64,12 @@ void PartHost::check_weights_fit() const {
          "the weights need {} on the device ({}), {} allowed; stream them with "
          "--enable-distributed-layerwise-offload",
          format_size(total), components, format_size(*limit));
+}
+
+std::unique_ptr<UnitSource> PartHost::make_source(const ModelPart& part, HostWeightPlan plan) {
+  if (plan.backing == HostBacking::checkpoint_mmap)
+    return std::make_unique<MappedSource>(device_, part.plan, std::move(plan.bindings));
+  return std::make_unique<PinnedSource>(device_, part.plan, plan.bindings);
 }
 
 ActivePart& PartHost::activate(std::size_t part) {

@@ -2,11 +2,14 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "device/device.h"
+#include "lamina/engine.h"
 #include "offload/active_part.h"
 #include "pipelines/pipeline.h"
+#include "weights/host_weight_plan.h"
 
 namespace lamina {
 
@@ -16,19 +19,35 @@ struct OffloadOptions {
   std::size_t ring_slots = 2;
   std::size_t resident_blocks = 0;
   ResidentPolicy resident_policy = ResidentPolicy::leading;
+  HostBackingChoice host_backing = HostBackingChoice::automatic;
+  LoadFacts load;  ///< `may_map` and `is_transformer` follow from the above and the part
   bool poison_released = false;
   bool record_timeline = false;
 
   ResidencyOptions residency() const { return {stream, ring_slots, resident_blocks, resident_policy}; }
 };
 
-/// Owns the host images of a pipeline's parts and decides when a part is on the device. Streaming: images of all parts
-/// are pinned once, and a part is active only while a stage uses it. Not streaming: every part is loaded to the device
+/// Where a part's weights are while it is off the device, and why not in the checkpoint's files.
+struct PartBacking {
+  HostBacking backing = HostBacking::private_pinned;
+  MappingRefusal refusal = MappingRefusal::none;
+  std::string reason;
+};
+
+/// Where a part's weights shall live, proven or refused, before any weight is read. Throws incompatible naming the
+/// reason where mapping is demanded and refused.
+HostWeightPlan plan_host_weights(const ModelPart& part, const OffloadOptions& options);
+
+/// Owns the host images of a pipeline's parts and decides when a part is on the device. Streaming: a transformer's
+/// weights stay in the files where its plan proves that they can, all others are pinned once; and a part is active only
+/// while a stage uses it. Not streaming: every part is loaded to the device
 /// at the start and stays, and the host keeps no copy. One thread uses it; device, streams and pipeline outlive it.
 class PartHost {
  public:
-  /// Throws out_of_host_memory with the numbers by part before the first byte is allocated where loading, with the
-  /// staging of the stages to come, cannot fit; out_of_device_memory, or what reading the checkpoint throws.
+  /// Every part's plan is made before any weight is read; a failed proof is logged. Once a plan is taken, a failure is
+  /// a failure to start. Throws incompatible where mapping is demanded and refused; out_of_host_memory with the numbers
+  /// by part before the first byte is allocated where loading, with the staging of the stages to come, cannot fit;
+  /// out_of_device_memory, or what reading the checkpoint throws.
   PartHost(Device& device, Stream& compute, Stream& copy, const std::vector<ModelPart>& parts,
            const OffloadOptions& options);
 
@@ -44,12 +63,14 @@ class PartHost {
   PartMemory memory_of(std::size_t part) const;
   /// Device bytes of parts that stay, other than `part`.
   std::size_t kept_bytes_besides(std::size_t part) const;
+  const PartBacking& backing_of(std::size_t part) const { return backings_.at(part); }
   /// Host bytes held for weights.
   std::size_t host_bytes() const;
   const OffloadOptions& options() const noexcept { return options_; }
 
  private:
   void check_weights_fit() const;
+  std::unique_ptr<UnitSource> make_source(const ModelPart& part, HostWeightPlan plan);
   std::unique_ptr<ActivePart> set_up(std::size_t part, UnitSource& source);
 
   Device& device_;
@@ -57,6 +78,7 @@ class PartHost {
   Stream& copy_;
   const std::vector<ModelPart>& parts_;
   OffloadOptions options_;
+  std::vector<PartBacking> backings_;                 // by part
   std::vector<std::unique_ptr<UnitSource>> sources_;  // streaming: by part
   std::vector<std::unique_ptr<ActivePart>> active_;   // by part
 };

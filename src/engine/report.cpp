@@ -18,15 +18,26 @@ Json settings_json(const GenerateResult& result) {
   return settings;
 }
 
+/// Of the transformer: the other parts load as usual.
+PartBacking transformer_backing(const ReportInput& input) {
+  for (std::size_t part = 0; part < input.parts.size(); ++part)
+    if (input.parts[part].is_transformer) return input.host.backing_of(part);
+  return {};
+}
+
 Json configuration_json(const ReportInput& input) {
   const OffloadOptions& options = input.host.options();
+  const PartBacking backing = transformer_backing(input);
+  const bool refused = options.stream && backing.refusal != MappingRefusal::none;
   const auto limit = input.device.memory().use().limit_bytes;
   return {{"device", input.device.name()},
           {"cpu_threads", input.device.kind() == DeviceKind::cpu ? Json(cpu_team_size()) : Json(nullptr)},
           {"device_memory_limit_bytes", limit ? Json(*limit) : Json(nullptr)},
           {"offload", options.stream ? "dlo" : "off"},
           {"transfer", options.stream ? Json("rank-local") : Json(nullptr)},
-          {"host_backing", options.stream ? "private pinned" : "checkpoint, loaded once"},
+          {"host_backing", options.stream ? to_string(backing.backing) : "checkpoint, loaded once"},
+          {"host_backing_refusal", refused ? Json(to_string(backing.refusal)) : Json(nullptr)},
+          {"host_backing_reason", refused ? Json(backing.reason) : Json(nullptr)},
           {"dlo_slots", options.ring_slots},
           {"dlo_resident_layers", options.resident_blocks},
           {"dlo_resident_policy", to_string(options.resident_policy)},
@@ -63,7 +74,9 @@ Json units_json(const StageReport& stage, const Stack& stack) {
                      {"copied_bytes", unit.copied_bytes},
                      {"compute_ms", milliseconds(unit.compute)},
                      {"copy_ms", milliseconds(unit.copy)},
-                     {"stall_ms", milliseconds(unit.stall)}});
+                     {"stall_ms", milliseconds(unit.stall)},
+                     {"packing_ms", milliseconds(unit.packing)},
+                     {"packing_stall_ms", milliseconds(unit.packing_stall)}});
   }
   return units;
 }
@@ -95,10 +108,13 @@ Json prediction_json(const StageReport& stage, const Stack& stack) {
 Json passes_json(const StageReport& stage, const OffloadPlan& plan) {
   const Stack& stack = plan.stacks[stage.stack];
   const StreamStatistics& statistics = stage.statistics;
+  std::chrono::nanoseconds packing_stall{0};
+  for (const UnitStatistics& unit : statistics.units[stage.stack]) packing_stall += unit.packing_stall;
   return {{"stack", stack.name},
           {"passes", statistics.passes},
           {"copied_bytes", statistics.copied_bytes},
           {"stall_ms", milliseconds(statistics.stall)},
+          {"packing_stall_ms", milliseconds(packing_stall)},
           {"skipped_visits", statistics.skipped_visits},
           {"repeated_visits", statistics.repeated_visits},
           {"demand_fetches", statistics.demand_fetches},

@@ -1,5 +1,6 @@
 #include "models/module_weights.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -13,6 +14,9 @@ const Parameter* ModuleWeights::single(std::string name, const Shape& shape) {
 const Parameter* ModuleWeights::fused(std::string runtime_name, const std::vector<Member>& members) {
   std::vector<TensorSpec> specs;
   for (const Member& member : members) specs.push_back(spec_of(member.name, member.shape));
+  const bool differ = std::ranges::any_of(specs, [&](const auto& spec) { return spec.dtype != specs.front().dtype; });
+  for (TensorSpec& spec : specs)
+    if (differ) spec.dtype = DType::f32;
   return declare(ParameterGroup::fused(std::move(runtime_name), std::move(specs)));
 }
 

@@ -32,7 +32,7 @@ class ModuleWeights {
 
   /// A parameter that is one checkpoint tensor. Throws not_implemented for a dtype that no operation takes as a weight.
   const Parameter* single(std::string name, const Shape& shape);
-  /// `members` joined along axis 0 under a name of the model's own.
+  /// `members` joined along axis 0 under a name of the model's own. Members of different dtypes are held as F32.
   const Parameter* fused(std::string runtime_name, const std::vector<Member>& members);
 
   /// The groups declared since the last call, in order.

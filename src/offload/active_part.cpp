@@ -65,6 +65,7 @@ ActivePart::ActivePart(const Setup& setup) : memory_(plan_memory(setup.plan, set
   load_outside(setup);
   std::vector<std::vector<UnitBinding>> stacks = place_units(setup);
   setup.copy.synchronize();
+  setup.source.check();
   stream_.emplace(setup.device, setup.compute, setup.copy, memory_.ring_bytes > 0 ? &setup.source : nullptr,
                   std::move(stacks),
                   BlockStreamOptions{memory_.ring_bytes, setup.poison_released, setup.record_timeline});

@@ -77,15 +77,15 @@ UnitLease BlockStream::enter(std::size_t unit) {
   count_order(unit);
   const std::byte* data = target.resident_data;
   if (data == nullptr) {
-    const Fetched& fetched = claim(visit);
+    Fetched& fetched = claim(visit);
     data = fetched.data;
     visits_.push_back({visit, fetched.copy_begin, fetched.ready, events_.take("wait begin"), events_.take("wait end"),
-                       events_.take("free")});
+                       events_.take("free"), std::move(fetched.pieces)});
     compute_.record(*visits_.back().wait_begin);
     compute_.wait(*fetched.ready);
     compute_.record(*visits_.back().wait_end);
   } else {
-    visits_.push_back({visit, nullptr, nullptr, nullptr, events_.take("wait end"), events_.take("free")});
+    visits_.push_back({visit, nullptr, nullptr, nullptr, events_.take("wait end"), events_.take("free"), {}});
     compute_.record(*visits_.back().wait_end);
   }
   for (std::size_t i = 0; i < target.parameters.size(); ++i) target.parameters[i]->bind(data + target.offsets[i]);
@@ -151,13 +151,13 @@ void BlockStream::prefetch() {
 
 bool BlockStream::try_fetch(const PassUnit& unit) {
   const std::size_t size = binding(unit.ref).size_bytes;
-  Fetched fetched{unit, nullptr, events_.take("copy begin"), events_.take("ready")};
+  Fetched fetched{unit, nullptr, events_.take("copy begin"), events_.take("ready"), {}};
   std::byte* place = ring_->push(size, copy_);
   if (place == nullptr) return false;
   fetched.data = place;
   try {
     copy_.record(*fetched.copy_begin);
-    source_->fetch_async(unit.ref, place, copy_);
+    fetched.pieces = source_->fetch_async(unit.ref, place, copy_);
     copy_.record(*fetched.ready);
   } catch (...) {
     ring_->drop_newest();
@@ -232,6 +232,7 @@ void BlockStream::harvest(std::size_t before_pass) {
   for (; !visits_.empty() && visits_.front().unit.pass < before_pass && !leased_; visits_.pop_front()) {
     const Visit& visit = visits_.front();
     visit.free->synchronize();
+    if (!visit.pieces.empty()) source_->check();
     const UnitRef ref = visit.unit.ref;
     VisitTiming timing{.pass = visit.unit.pass - 1 - passes_before_, .unit = ref.unit};
     timing.compute_begin = visit.wait_end->time();
@@ -245,8 +246,19 @@ void BlockStream::harvest(std::size_t before_pass) {
       unit.copy += timing.copy_end - timing.copy_begin;
       unit.stall += timing.stall;
       statistics_.stall += timing.stall;
+      add_packing(visit, unit);
     }
     if (options_.record_timeline) timeline_.push_back(timing);
+  }
+}
+
+/// What the host's packing cost, and how much of the visit's stall went by while the copy stream waited for it.
+void BlockStream::add_packing(const Visit& visit, UnitStatistics& unit) {
+  for (const PackedPiece& piece : visit.pieces) {
+    unit.packing += piece.packed->time() - piece.pack_begin->time();
+    const auto begin = std::max(visit.wait_begin->time(), piece.wait_begin->time());
+    const auto end = std::min(visit.wait_end->time(), piece.packed->time());
+    unit.packing_stall += std::max(end - begin, std::chrono::nanoseconds(0));
   }
 }
 

@@ -110,6 +110,7 @@ class BlockStream {
     const std::byte* data = nullptr;
     std::shared_ptr<Event> copy_begin;
     std::shared_ptr<Event> ready;
+    PackedPieces pieces;
   };
   /// A visit whose times have not been read yet.
   struct Visit {
@@ -119,6 +120,7 @@ class BlockStream {
     std::shared_ptr<Event> wait_begin;
     std::shared_ptr<Event> wait_end;
     std::shared_ptr<Event> free;
+    PackedPieces pieces;
   };
 
   const UnitBinding& binding(UnitRef ref) const { return stacks_[ref.stack][ref.unit]; }
@@ -131,6 +133,7 @@ class BlockStream {
   void release_lease();
   void leave_lease();
   void harvest(std::size_t before_pass);
+  static void add_packing(const Visit& visit, UnitStatistics& unit);
   void reset_statistics();
 
   Stream& compute_;

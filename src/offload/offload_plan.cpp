@@ -142,6 +142,18 @@ void OffloadPlan::validate() const {
   PlanValidator(*this).run();
 }
 
+std::vector<TensorSpec> member_tensors(const OffloadPlan& plan) {
+  std::vector<TensorSpec> tensors;
+  const auto append = [&](const std::vector<ParameterGroup>& groups) {
+    for (const ParameterGroup& group : groups)
+      for (std::size_t member = 0; member < group.members.size(); ++member) tensors.push_back(group.stored(member));
+  };
+  append(plan.outside);
+  for (const Stack& stack : plan.stacks)
+    for (const StreamUnit& unit : stack.units) append(unit.groups);
+  return tensors;
+}
+
 std::size_t weight_bytes(const ParameterGroup& group) {
   std::size_t total = 0;
   for (const TensorSpec& member : group.members) {

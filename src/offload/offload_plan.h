@@ -78,6 +78,9 @@ struct OffloadPlan {
   void validate() const;
 };
 
+/// The checkpoint tensors that make up all parameters: outside, then stack by stack.
+std::vector<TensorSpec> member_tensors(const OffloadPlan& plan);
+
 /// Bytes of the members, without padding. Throws incompatible naming the parameter where they do not fit 64 bits: the
 /// shapes come from configurations.
 std::size_t weight_bytes(const ParameterGroup& group);

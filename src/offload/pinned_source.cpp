@@ -1,6 +1,6 @@
 #include "offload/pinned_source.h"
 
-#include "offload/pack_member.h"
+#include "offload/unit_layout.h"
 
 namespace lamina {
 
@@ -11,30 +11,26 @@ std::size_t PinnedSource::image_bytes(const OffloadPlan& plan) {
   return size;
 }
 
-PinnedSource::PinnedSource(Device& device, const OffloadPlan& plan, const Checkpoint& checkpoint) {
-  outside_ = pack(device, plan.outside, checkpoint);
-  for (const Stack& stack : plan.stacks) {
+PinnedSource::PinnedSource(Device& device, const OffloadPlan& plan, const std::vector<WeightBinding>& bindings) {
+  const PartPackers packers(plan, bindings);
+  outside_ = pack(device, packers.outside);
+  for (const std::vector<ImagePacker>& stack : packers.units) {
     std::vector<PinnedBuffer>& images = units_.emplace_back();
-    for (const StreamUnit& unit : stack.units) images.push_back(pack(device, unit.groups, checkpoint));
+    for (const ImagePacker& unit : stack) images.push_back(pack(device, unit));
   }
 }
 
-PinnedBuffer PinnedSource::pack(Device& device, const std::vector<ParameterGroup>& groups,
-                                const Checkpoint& checkpoint) {
-  const UnitLayout layout = UnitLayout::of(groups);
-  PinnedBuffer image = device.allocate_pinned(layout.size_bytes, "weights");
-  for (std::size_t group = 0; group < groups.size(); ++group) {
-    std::byte* destination = image.data() + layout.group_offsets[group];
-    for (std::size_t member = 0; member < groups[group].members.size(); ++member)
-      destination = pack_member(checkpoint, groups[group], member, destination);
-  }
-  host_bytes_ += layout.size_bytes;
+PinnedBuffer PinnedSource::pack(Device& device, const ImagePacker& packer) {
+  PinnedBuffer image = device.allocate_pinned(packer.size_bytes(), "weights");
+  packer.pack(0, {image.data(), image.size_bytes()});
+  host_bytes_ += image.size_bytes();
   return image;
 }
 
-void PinnedSource::fetch_async(UnitRef unit, std::byte* destination, Stream& stream) {
+PackedPieces PinnedSource::fetch_async(UnitRef unit, std::byte* destination, Stream& stream) {
   const PinnedBuffer& image = units_.at(unit.stack).at(unit.unit);
   stream.copy_to_device_async(destination, image.data(), image.size_bytes(), "fetch unit");
+  return {};
 }
 
 void PinnedSource::fetch_outside_async(std::byte* destination, Stream& stream) {

@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "device/device.h"
+#include "offload/image_packer.h"
 #include "offload/offload_plan.h"
-#include "offload/unit_layout.h"
 #include "offload/unit_source.h"
-#include "weights/checkpoint.h"
+#include "weights/weight_binding.h"
 
 namespace lamina {
 
@@ -17,15 +17,15 @@ class PinnedSource final : public UnitSource {
   /// Pinned bytes that a source of this plan takes.
   static std::size_t image_bytes(const OffloadPlan& plan);
 
-  /// Reads every tensor the plan names. Throws not_found or incompatible naming file and tensor, out_of_host_memory.
-  PinnedSource(Device& device, const OffloadPlan& plan, const Checkpoint& checkpoint);
+  /// Reads every tensor of the plan. Throws as `pack_weight` does, and out_of_host_memory.
+  PinnedSource(Device& device, const OffloadPlan& plan, const std::vector<WeightBinding>& bindings);
 
-  void fetch_async(UnitRef unit, std::byte* destination, Stream& stream) override;
+  PackedPieces fetch_async(UnitRef unit, std::byte* destination, Stream& stream) override;
   void fetch_outside_async(std::byte* destination, Stream& stream) override;
   std::size_t host_bytes() const override { return host_bytes_; }
 
  private:
-  PinnedBuffer pack(Device& device, const std::vector<ParameterGroup>& groups, const Checkpoint& checkpoint);
+  PinnedBuffer pack(Device& device, const ImagePacker& packer);
 
   std::vector<std::vector<PinnedBuffer>> units_;  // by stack and unit
   PinnedBuffer outside_;

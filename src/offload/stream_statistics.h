@@ -13,8 +13,11 @@ struct UnitStatistics {
   std::uint64_t fetches = 0;
   std::size_t copied_bytes = 0;         ///< host to device
   std::chrono::nanoseconds compute{0};  ///< from the unit being ready to its being left
-  std::chrono::nanoseconds copy{0};     ///< of the fetches that were visited
+  std::chrono::nanoseconds copy{0};     ///< of the fetches that were visited, waits for packing included
   std::chrono::nanoseconds stall{0};    ///< compute waited for the unit's `ready`
+  std::chrono::nanoseconds packing{0};  ///< the host made the images of those fetches
+  /// The part of `stall` in which the copy itself waited for packing.
+  std::chrono::nanoseconds packing_stall{0};
 };
 
 /// The same for a block stream as a whole, and what was irregular.

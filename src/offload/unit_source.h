@@ -1,7 +1,10 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
+#include <vector>
 
+#include "device/event.h"
 #include "device/stream.h"
 
 namespace lamina {
@@ -13,18 +16,33 @@ struct UnitRef {
   bool operator==(const UnitRef&) const = default;
 };
 
+/// A piece of a fetch that the host packs before it is copied. The copy stream waited for the packing from `wait_begin`
+/// to `packed`, where that is later.
+struct PackedPiece {
+  std::shared_ptr<Event> pack_begin;
+  std::shared_ptr<Event> packed;
+  std::shared_ptr<Event> wait_begin;
+};
+
+/// What is packed on the way of one fetch; empty where a copy alone brings the unit.
+using PackedPieces = std::vector<PackedPiece>;
+
 /// Where the weight images of one model part come from on the host. Used by the launching thread; must outlive the
 /// copies it enqueued.
 class UnitSource {
  public:
   virtual ~UnitSource() = default;
 
-  /// Enqueues on `stream` the copy of a unit's whole image to `destination` on the device. Throws device where the copy
-  /// is refused.
-  virtual void fetch_async(UnitRef unit, std::byte* destination, Stream& stream) = 0;
+  /// Enqueues on `stream` the copy of a unit's whole image to `destination` on the device. Never waits for the device
+  /// nor packs. Throws device where the copy is refused, and what `check` throws.
+  virtual PackedPieces fetch_async(UnitRef unit, std::byte* destination, Stream& stream) = 0;
 
   /// The same for the image of the weights outside the blocks.
   virtual void fetch_outside_async(std::byte* destination, Stream& stream) = 0;
+
+  /// Throws the error that packing met, if any: bytes on the device are wrong since. Once the copies of a fetch are
+  /// done, it is known whether its packing failed.
+  virtual void check() const {}
 
   /// Host bytes held for this part.
   virtual std::size_t host_bytes() const = 0;

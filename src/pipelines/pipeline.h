@@ -13,6 +13,7 @@
 #include "tensor/arena.h"
 #include "tensor/parameter.h"
 #include "weights/checkpoint.h"
+#include "weights/weight_binding.h"
 
 namespace lamina {
 
@@ -22,6 +23,10 @@ struct ModelPart {
   const OffloadPlan& plan;
   std::vector<Parameter*> parameters;
   const Checkpoint& checkpoint;
+  /// `--dlo-host-backing` speaks of this part.
+  bool is_transformer = false;
+  /// How the checkpoint stores the plan's tensors; may be empty.
+  StoredFormOf stored_as;
 };
 
 /// One stage of one request: some traversals of one part, or work that needs the part's outside weights alone. The

@@ -13,15 +13,9 @@
 namespace lamina {
 
 struct Checkpoint::Impl {
-  /// Where the tensor of the same position in `specs` stands.
-  struct Location {
-    const SafetensorsFile* file;
-    const StoredTensor* tensor;
-  };
-
   std::filesystem::path path;
   std::vector<std::unique_ptr<SafetensorsFile>> files;
-  std::vector<Location> locations;  ///< sorted by name
+  std::vector<Location> locations;  ///< sorted by name: of the tensor of the same position in `specs`
   std::vector<TensorSpec> specs;
 
   const SafetensorsFile& open(const std::filesystem::path& file);
@@ -85,13 +79,13 @@ void Checkpoint::Impl::sort_by_name() {
   for (const Location& location : locations) specs.push_back(location.tensor->spec);
 }
 
-const Checkpoint::Impl::Location* Checkpoint::Impl::find(std::string_view name) const noexcept {
+const Checkpoint::Location* Checkpoint::Impl::find(std::string_view name) const noexcept {
   const auto spec = std::ranges::lower_bound(specs, name, {}, name_of);
   return spec == specs.end() || spec->name != name ? nullptr
                                                    : &locations[static_cast<std::size_t>(spec - specs.begin())];
 }
 
-const Checkpoint::Impl::Location& Checkpoint::Impl::require(std::string_view name) const {
+const Checkpoint::Location& Checkpoint::Impl::require(std::string_view name) const {
   const Location* location = find(name);
   if (location == nullptr) fail(ErrorCode::not_found, "{}: there is no tensor '{}'", path.string(), name);
   return *location;
@@ -134,7 +128,7 @@ const std::vector<TensorSpec>& Checkpoint::tensors() const noexcept {
 }
 
 const TensorSpec* Checkpoint::find(std::string_view name) const noexcept {
-  const Impl::Location* location = impl_->find(name);
+  const Location* location = impl_->find(name);
   return location == nullptr ? nullptr : &location->tensor->spec;
 }
 
@@ -143,13 +137,24 @@ DType Checkpoint::dtype_of(std::string_view name) const {
 }
 
 ConstTensorView Checkpoint::view(const TensorSpec& expected) const {
-  const Impl::Location& location = impl_->require(expected.name);
+  const Location& location = impl_->require(expected.name);
   const TensorSpec& found = location.tensor->spec;
   if (found != expected)
     fail(ErrorCode::incompatible, "{}: tensor {} is {} {}; {} {} is expected", location.file->path().string(),
          excerpt(found.name), to_string(found.dtype), to_string(found.shape), to_string(expected.dtype),
          to_string(expected.shape));
   return location.file->view(*location.tensor);
+}
+
+Checkpoint::Location Checkpoint::locate(std::string_view name) const noexcept {
+  const Location* location = impl_->find(name);
+  return location == nullptr ? Location{} : *location;
+}
+
+std::vector<const SafetensorsFile*> Checkpoint::files() const {
+  std::vector<const SafetensorsFile*> files;
+  for (const std::unique_ptr<SafetensorsFile>& file : impl_->files) files.push_back(file.get());
+  return files;
 }
 
 const std::filesystem::path& Checkpoint::path() const noexcept {

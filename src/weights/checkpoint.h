@@ -12,6 +12,9 @@
 
 namespace lamina {
 
+class SafetensorsFile;
+struct StoredTensor;
+
 /// The tensors of one component folder (transformer/, text_encoder/, vae/) as mapped safetensors files: one file, or
 /// the shards named by its index. Only headers are read; views point into the mappings and live as long as the
 /// checkpoint. Thread safe after construction.
@@ -38,6 +41,15 @@ class Checkpoint {
   /// the tensor, what was found and what was expected. The bytes may be unaligned for their dtype: copy them, or read
   /// elements through memcpy.
   ConstTensorView view(const TensorSpec& expected) const;
+
+  /// Where a tensor stands, or nullptr members where there is none of that name. Lives as long as the checkpoint.
+  struct Location {
+    const SafetensorsFile* file = nullptr;
+    const StoredTensor* tensor = nullptr;
+  };
+  Location locate(std::string_view name) const noexcept;
+  /// The files that were opened: the only one, or the shards that the index names.
+  std::vector<const SafetensorsFile*> files() const;
 
   /// Folder or file, for messages.
   const std::filesystem::path& path() const noexcept;

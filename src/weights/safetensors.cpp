@@ -174,13 +174,14 @@ SafetensorsHeader SafetensorsHeader::parse(std::span<const std::byte> file, cons
   return header;
 }
 
-SafetensorsFile::SafetensorsFile(FileMapping mapping, SafetensorsHeader header)
-    : mapping_(std::move(mapping)), header_(std::move(header)) {}
+SafetensorsFile::SafetensorsFile(InputFile file, FileMapping mapping, SafetensorsHeader header)
+    : file_(std::move(file)), mapping_(std::move(mapping)), header_(std::move(header)) {}
 
 SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
-  FileMapping mapping = FileMapping::map(path);
+  InputFile file = InputFile::open(path);
+  FileMapping mapping = FileMapping::map(file);
   SafetensorsHeader header = SafetensorsHeader::parse(mapping.bytes(), path.string());
-  return SafetensorsFile(std::move(mapping), std::move(header));
+  return SafetensorsFile(std::move(file), std::move(mapping), std::move(header));
 }
 
 ConstTensorView SafetensorsFile::view(const StoredTensor& tensor) const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/input_file.h"
 #include "tensor/tensor_spec.h"
 #include "tensor/tensor_view.h"
 
@@ -43,7 +44,9 @@ class SafetensorsFile {
   /// Throws as `FileMapping::map` and `SafetensorsHeader::parse` do.
   static SafetensorsFile open(const std::filesystem::path& path);
 
-  const std::filesystem::path& path() const noexcept { return mapping_.path(); }
+  const std::filesystem::path& path() const noexcept { return file_.path(); }
+  /// The very file that is mapped, for reading.
+  const InputFile& file() const noexcept { return file_; }
   const SafetensorsHeader& header() const noexcept { return header_; }
 
   /// The bytes of one of `header().tensors`. The format packs tensors without padding, so an odd-length tensor leaves
@@ -51,8 +54,9 @@ class SafetensorsFile {
   ConstTensorView view(const StoredTensor& tensor) const;
 
  private:
-  SafetensorsFile(FileMapping mapping, SafetensorsHeader header);
+  SafetensorsFile(InputFile file, FileMapping mapping, SafetensorsHeader header);
 
+  InputFile file_;
   FileMapping mapping_;
   SafetensorsHeader header_;
 };

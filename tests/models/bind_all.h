@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 #include <map>
 #include <string>
 #include <vector>
@@ -10,7 +11,6 @@
 #include "device/device.h"
 #include "device/stream.h"
 #include "offload/offload_plan.h"
-#include "offload/pack_member.h"
 #include "tensor/parameter.h"
 #include "weights/checkpoint.h"
 
@@ -60,8 +60,14 @@ class BoundWeights {
   }
 
   static void pack(const Checkpoint& checkpoint, const ParameterGroup& group, std::byte* destination) {
-    for (std::size_t member = 0; member < group.members.size(); ++member)
-      destination = pack_member(checkpoint, group, member, destination);
+    for (std::size_t member = 0; member < group.members.size(); ++member) {
+      const ConstTensorView stored = checkpoint.view(group.stored(member));
+      if (group.slices.empty())
+        std::memcpy(destination, stored.data(), stored.span_bytes());
+      else
+        group.slices[member].copy(stored, destination);
+      destination += group.members[member].size_bytes();
+    }
   }
 
   std::map<std::string, Parameter*> parameters_by_name() const {

@@ -31,9 +31,10 @@ ToyPart::ToyPart(Device& device, const std::vector<Sizes>& stacks) : device_(dev
   }
 }
 
-void ToyPart::fetch_async(UnitRef unit, std::byte* destination, Stream& stream) {
+PackedPieces ToyPart::fetch_async(UnitRef unit, std::byte* destination, Stream& stream) {
   const PinnedBuffer& image = units_[unit.stack][unit.unit].image;
   stream.copy_to_device_async(destination, image.data(), image.size_bytes(), "fetch unit");
+  return {};
 }
 
 std::vector<std::vector<UnitBinding>> ToyPart::bindings(const std::vector<std::vector<bool>>& resident) {

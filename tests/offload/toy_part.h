@@ -26,7 +26,7 @@ class ToyPart : public UnitSource {
 
   explicit ToyPart(Device& device, const std::vector<Sizes>& stacks);
 
-  void fetch_async(UnitRef unit, std::byte* destination, Stream& stream) override;
+  PackedPieces fetch_async(UnitRef unit, std::byte* destination, Stream& stream) override;
   void fetch_outside_async(std::byte*, Stream&) override {}
   std::size_t host_bytes() const override { return 0; }
 

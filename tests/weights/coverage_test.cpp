@@ -23,7 +23,7 @@ class CoverageTest : public ::testing::Test {
                                          5)))) {}
 
   std::vector<std::string> unused(const std::vector<TensorSpec>& consumed, const std::vector<std::string>& known = {}) {
-    return check_coverage(checkpoint_, {"vae", consumed, known});
+    return check_coverage(checkpoint_, {"vae", consumed, known, {}});
   }
 
   testing::TemporaryFolder folder_;

@@ -41,6 +41,7 @@ class CpuStream final : public Stream {
  private:
   void do_copy_async(CopyDirection direction, std::byte* destination, const Access& access) override;
   void do_fill_async(std::byte* destination, std::byte value, const Access& access) override;
+  void do_run_on_host_async(const Access& access, std::function<void()> work) override;
   void do_record(Event& event) override;
   bool do_wait(Event& event) override;
   void do_synchronize() override;
@@ -85,6 +86,12 @@ void CpuStream::do_fill_async(std::byte* destination, std::byte value, const Acc
   const std::size_t size_bytes = access.writes.front().size_bytes;
   enqueue_work(access, size_bytes,
                [destination, value, size_bytes] { std::memset(destination, std::to_integer<int>(value), size_bytes); });
+}
+
+void CpuStream::do_run_on_host_async(const Access& access, std::function<void()> work) {
+  std::size_t written_bytes = 0;
+  for (const MemoryRange& range : access.writes) written_bytes += range.size_bytes;
+  enqueue_work(access, written_bytes, std::move(work));
 }
 
 void CpuStream::do_record(Event& event) {

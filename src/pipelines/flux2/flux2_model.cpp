@@ -1,8 +1,13 @@
 #include "pipelines/flux2/flux2_model.h"
 
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
 #include "base/config_reader.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "models/flux2/flux2_stored_forms.h"
 #include "models/qwen3/qwen3_inputs.h"
 #include "pipelines/flux2/flux2_tensors.h"
 #include "weights/coverage.h"
@@ -18,7 +23,7 @@ DTypeOf dtypes_of(const Checkpoint& checkpoint) {
   return [&checkpoint](std::string_view name) { return checkpoint.dtype_of(name); };
 }
 
-void check_component(const Checkpoint& checkpoint, const TensorDemand& demand) {
+void check_component(const Checkpoint& checkpoint, const WeightDemand& demand) {
   const std::vector<std::string> unused = check_coverage(checkpoint, demand);
   if (!unused.empty())
     spdlog::warn("{}: {} tensors are not used, the first is {}", checkpoint.path().string(), unused.size(),
@@ -47,13 +52,16 @@ Flux2Model::Flux2Model(const ModelFolder& folder, const PipelineOptions& options
       opens_text_encoder_(options.text_encoder),
       scheduler_(FlowMatchScheduler::load(folder.component_path("scheduler"))),
       transformer_checkpoint_(Checkpoint::open(folder.component_path("transformer"), "diffusion_pytorch_model")),
-      transformer_(Flux2Config::read(read_config(folder, "transformer")), dtypes_of(transformer_checkpoint_)) {
+      transformer_config_(Flux2Config::read(read_config(folder, "transformer"))),
+      transformer_stored_as_(flux2_stored_forms(transformer_config_, transformer_checkpoint_)),
+      transformer_(transformer_config_, stored_dtypes(transformer_checkpoint_, transformer_stored_as_)) {
   if (opens_text_encoder_ && folder.find("text_encoder") != nullptr) text_.emplace(folder);
   if (folder.find("vae") != nullptr) vae_.emplace(folder);
   check_configurations(folder);
   check_tensors();
   if (text_) add_part(kTextEncoder, {text_->encoder.plan(), text_->encoder.parameters(), text_->checkpoint});
-  add_part(kTransformer, {transformer_.plan(), transformer_.parameters(), transformer_checkpoint_});
+  add_part(kTransformer, {transformer_.plan(), transformer_.parameters(), transformer_checkpoint_, true,
+                          transformer_stored_as_});
   if (!vae_) return;
   add_part(kVaeDecoder, {vae_->decoder.plan(), vae_->decoder.parameters(), vae_->checkpoint});
   add_part(kVaeEncoder, {vae_->encoder.plan(), vae_->encoder.parameters(), vae_->checkpoint});
@@ -121,13 +129,14 @@ void Flux2Model::check_configurations(const ModelFolder& folder) const {
 void Flux2Model::check_tensors() const {
   if (text_)
     check_component(text_->checkpoint,
-                    {"text_encoder", checkpoint_tensors(text_->encoder), text_->encoder.unused_tensors()});
-  check_component(transformer_checkpoint_, {"transformer", checkpoint_tensors(transformer_), {}});
+                    {"text_encoder", checkpoint_tensors(text_->encoder), text_->encoder.unused_tensors(), {}});
+  check_component(transformer_checkpoint_, {"transformer", checkpoint_tensors(transformer_), {}, transformer_stored_as_});
   if (!vae_) return;
   const std::vector<std::string> known_unused{"bn.num_batches_tracked"};
   check_component(vae_->checkpoint,
                   {"vae", checkpoint_tensors(vae_->config, vae_->encoder, vae_->decoder, dtypes_of(vae_->checkpoint)),
-                   known_unused});
+                   known_unused,
+                   {}});
 }
 
 }  // namespace lamina

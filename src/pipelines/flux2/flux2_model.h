@@ -81,6 +81,8 @@ class Flux2Model {
   bool opens_text_encoder_;
   FlowMatchScheduler scheduler_;
   Checkpoint transformer_checkpoint_;
+  Flux2Config transformer_config_;
+  StoredFormOf transformer_stored_as_;
   Flux2Transformer transformer_;
   std::optional<Text> text_;
   std::optional<Vae> vae_;

@@ -1,0 +1,62 @@
+#include "models/flux2/flux2_stored_forms.h"
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace lamina {
+namespace {
+
+/// One of q, k, v, and the tensors that may hold all three.
+struct Projection {
+  std::string_view name;
+  std::string_view fused;
+  std::string_view fused_by_head;
+  std::int64_t position;
+};
+
+constexpr std::array kProjections{
+    Projection{".attn.to_q.weight", ".attn.to_qkv.weight", ".attn.query_key_value.weight", 0},
+    Projection{".attn.to_k.weight", ".attn.to_qkv.weight", ".attn.query_key_value.weight", 1},
+    Projection{".attn.to_v.weight", ".attn.to_qkv.weight", ".attn.query_key_value.weight", 2},
+    Projection{".attn.add_q_proj.weight", ".attn.to_added_qkv.weight", ".attn.added_query_key_value.weight", 0},
+    Projection{".attn.add_k_proj.weight", ".attn.to_added_qkv.weight", ".attn.added_query_key_value.weight", 1},
+    Projection{".attn.add_v_proj.weight", ".attn.to_added_qkv.weight", ".attn.added_query_key_value.weight", 2},
+};
+
+std::optional<StoredForm> projection_form(const Flux2Config& config, const Checkpoint& checkpoint,
+                                          const std::string& name) {
+  for (const Projection& projection : kProjections) {
+    if (!name.ends_with(projection.name)) continue;
+    if (checkpoint.find(name) != nullptr) return StoredForm{name, std::nullopt, false};
+    const std::string block = name.substr(0, name.size() - projection.name.size());
+    const std::int64_t width = config.width();
+    if (std::string fused = block + std::string(projection.fused); checkpoint.find(fused) != nullptr)
+      return StoredForm{std::move(fused), RowRuns{projection.position * width, width, 0}, false};
+    if (std::string fused = block + std::string(projection.fused_by_head); checkpoint.find(fused) != nullptr)
+      return StoredForm{std::move(fused),
+                        RowRuns{projection.position * config.head_dim, config.head_dim, 3 * config.head_dim}, false};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+StoredFormOf flux2_stored_forms(const Flux2Config& config, const Checkpoint& checkpoint) {
+  return [config, &checkpoint](const std::string& name) -> std::optional<StoredForm> {
+    if (std::optional<StoredForm> form = projection_form(config, checkpoint, name)) return form;
+    if (checkpoint.find(name) == nullptr && checkpoint.find(name + "_t") != nullptr)
+      return StoredForm{name + "_t", std::nullopt, true};
+    return std::nullopt;
+  };
+}
+
+DTypeOf stored_dtypes(const Checkpoint& checkpoint, StoredFormOf stored_as) {
+  return [&checkpoint, stored_as = std::move(stored_as)](std::string_view name) {
+    const std::optional<StoredForm> form = stored_as(std::string(name));
+    return checkpoint.dtype_of(form ? form->tensor : name);
+  };
+}
+
+}  // namespace lamina

@@ -1,0 +1,192 @@
+#include "weights/weight_binding.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "tensor/bf16.h"
+
+namespace lamina {
+namespace {
+
+constexpr std::int64_t kPieceElements = 32 * kKiB;
+
+bool can_cast(DType from, DType to) {
+  return from == to || (from == DType::f32 && to == DType::bf16) || (from == DType::bf16 && to == DType::f32);
+}
+
+std::int64_t row_elements(const Shape& shape) {
+  std::int64_t elements = 1;
+  for (std::size_t axis = 1; axis < shape.rank(); ++axis) elements *= shape[axis];
+  return elements;
+}
+
+/// The stored rows lie within the stored tensor, and there are as many as the tensor has.
+bool fits(const RowRuns& rows, const Shape& tensor, const Shape& stored) {
+  if (tensor.rank() == 0 || tensor.rank() != stored.rank()) return false;
+  if (!std::ranges::equal(tensor.extents().subspan(1), stored.extents().subspan(1))) return false;
+  if (rows.first < 0 || rows.run < 1 || rows.stride < 0 || tensor[0] % rows.run != 0) return false;
+  const std::int64_t last_run = tensor[0] / rows.run - 1;
+  const std::int64_t room = stored[0] - rows.first - rows.run;
+  return last_run < 0 || (room >= 0 && (last_run == 0 || rows.stride <= room / last_run));
+}
+
+bool agrees(const WeightBinding& binding) {
+  const Shape& tensor = binding.tensor.shape;
+  const Shape& stored = binding.stored.spec.shape;
+  if (binding.rows) return fits(*binding.rows, tensor, stored);
+  if (binding.transposed)
+    return tensor.rank() == 2 && stored.rank() == 2 && tensor[0] == stored[1] && tensor[1] == stored[0];
+  return tensor == stored;
+}
+
+void cast(const std::byte* source, DType from, std::byte* destination, DType to, std::int64_t count) {
+  // Neither side need be aligned for its elements.
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (from == DType::bf16 && to == DType::f32) {
+      std::uint16_t value = 0;
+      std::memcpy(&value, source + i * 2, 2);
+      const float wide = widen(value);
+      std::memcpy(destination + i * 4, &wide, 4);
+    } else {
+      float value = 0;
+      std::memcpy(&value, source + i * 4, 4);
+      const std::uint16_t narrowed = narrow(value);
+      std::memcpy(destination + i * 2, &narrowed, 2);
+    }
+  }
+}
+
+/// Packs elements [begin, end) of one tensor.
+class Packer {
+ public:
+  Packer(const WeightBinding& binding, std::int64_t begin, std::span<std::byte> destination)
+      : binding_(binding),
+        element_bytes_(static_cast<std::int64_t>(size_of(binding.tensor.dtype))),
+        stored_element_bytes_(static_cast<std::int64_t>(size_of(binding.stored.spec.dtype))),
+        begin_(begin),
+        end_(begin + static_cast<std::int64_t>(destination.size()) / element_bytes_),
+        destination_(destination.data()) {}
+
+  void pack() {
+    if (binding_.transposed) {
+      pack_transposed();
+    } else if (binding_.rows) {
+      pack_rows(*binding_.rows);
+    } else {
+      read(begin_, begin_, end_ - begin_);
+    }
+  }
+
+ private:
+  std::byte* place(std::int64_t element) { return destination_ + (element - begin_) * element_bytes_; }
+
+  void read_stored(std::int64_t stored_element, std::byte* destination, std::int64_t count) {
+    binding_.file->file().read_at(
+        binding_.stored.offset_bytes + static_cast<std::size_t>(stored_element * stored_element_bytes_),
+        {destination, static_cast<std::size_t>(count * stored_element_bytes_)});
+  }
+
+  /// Elements that follow each other on both sides.
+  void read(std::int64_t stored_element, std::int64_t element, std::int64_t count) {
+    if (!binding_.is_cast()) return read_stored(stored_element, place(element), count);
+    scratch_.resize(static_cast<std::size_t>(std::min(count, kPieceElements) * stored_element_bytes_));
+    while (count > 0) {
+      const std::int64_t piece = std::min(count, kPieceElements);
+      read_stored(stored_element, scratch_.data(), piece);
+      cast(scratch_.data(), binding_.stored.spec.dtype, place(element), binding_.tensor.dtype, piece);
+      stored_element += piece;
+      element += piece;
+      count -= piece;
+    }
+  }
+
+  void pack_rows(const RowRuns& rows) {
+    const std::int64_t row = row_elements(binding_.tensor.shape);
+    const std::int64_t run = rows.run * row;
+    for (std::int64_t element = begin_; element < end_;) {
+      const std::int64_t within = element % run;
+      const std::int64_t count = std::min(run - within, end_ - element);
+      read((rows.first + element / run * rows.stride) * row + within, element, count);
+      element += count;
+    }
+  }
+
+  /// Stored row c holds column c: of each stored row, the stretch that belongs to the wanted rows is read and spread.
+  void pack_transposed() {
+    const std::int64_t rows = binding_.tensor.shape[0];
+    const std::int64_t columns = binding_.tensor.shape[1];
+    const std::int64_t first_row = begin_ / columns;
+    const std::int64_t row_count = (end_ - 1) / columns - first_row + 1;
+    scratch_.resize(static_cast<std::size_t>(row_count * stored_element_bytes_));
+    for (std::int64_t column = 0; column < columns; ++column) {
+      read_stored(column * rows + first_row, scratch_.data(), row_count);
+      for (std::int64_t i = 0; i < row_count; ++i) {
+        const std::int64_t element = (first_row + i) * columns + column;
+        if (element < begin_ || element >= end_) continue;
+        const std::byte* stored = scratch_.data() + i * stored_element_bytes_;
+        if (binding_.is_cast()) {
+          cast(stored, binding_.stored.spec.dtype, place(element), binding_.tensor.dtype, 1);
+        } else {
+          std::memcpy(place(element), stored, static_cast<std::size_t>(element_bytes_));
+        }
+      }
+    }
+  }
+
+  const WeightBinding& binding_;
+  std::int64_t element_bytes_;
+  std::int64_t stored_element_bytes_;
+  std::int64_t begin_;
+  std::int64_t end_;
+  std::byte* destination_;
+  std::vector<std::byte> scratch_;
+};
+
+}  // namespace
+
+WeightBinding bind_weight(const Checkpoint& checkpoint, const TensorSpec& tensor, const StoredFormOf& stored_as) {
+  const std::optional<StoredForm> form = stored_as ? stored_as(tensor.name) : std::nullopt;
+  const std::string& name = form ? form->tensor : tensor.name;
+  const Checkpoint::Location location = checkpoint.locate(name);
+  if (location.file == nullptr)
+    fail(ErrorCode::not_found, "{} lacks tensor '{}' ({} {})", checkpoint.path().string(), name,
+         to_string(tensor.dtype), to_string(tensor.shape));
+  WeightBinding binding{tensor, location.file, *location.tensor, std::nullopt, false};
+  if (form) {
+    binding.rows = form->rows;
+    binding.transposed = form->transposed;
+    expects(!(binding.rows && binding.transposed), "tensor {} is stored both regrouped and transposed", tensor.name);
+  }
+  const DType stored = binding.stored.spec.dtype;
+  if (!agrees(binding) || !(form ? can_cast(stored, tensor.dtype) : stored == tensor.dtype))
+    fail(ErrorCode::incompatible, "{}: tensor {} is {} {}; {} {} is expected", location.file->path().string(),
+         excerpt(name), to_string(stored), to_string(binding.stored.spec.shape),
+         form ? fmt::format("'{}' as {}", tensor.name, to_string(tensor.dtype)) : to_string(tensor.dtype),
+         to_string(tensor.shape));
+  return binding;
+}
+
+void pack_weight(const WeightBinding& binding, std::size_t offset_bytes, std::span<std::byte> destination) {
+  if (destination.empty()) return;
+  const std::size_t element_bytes = size_of(binding.tensor.dtype);
+  const std::size_t size_bytes = binding.tensor.size_bytes();
+  expects(offset_bytes % element_bytes == 0 && destination.size() % element_bytes == 0 && offset_bytes <= size_bytes &&
+              destination.size() <= size_bytes - offset_bytes,
+          "bytes [{}, +{}) of tensor {} of {} bytes", offset_bytes, destination.size(), binding.tensor.name,
+          size_bytes);
+  Packer(binding, static_cast<std::int64_t>(offset_bytes / element_bytes), destination).pack();
+  binding.file->file().check_unchanged();
+}
+
+void read_ahead(const WeightBinding& binding, std::size_t offset_bytes, std::size_t size_bytes) noexcept {
+  if (binding.is_plain()) {
+    binding.file->file().read_ahead(binding.stored.offset_bytes + offset_bytes, size_bytes);
+  } else {
+    binding.file->file().read_ahead(binding.stored.offset_bytes, binding.stored.size_bytes);
+  }
+}
+
+}  // namespace lamina
