@@ -145,7 +145,7 @@ std::vector<std::vector<std::byte>> stream_all(TestDevice& test, const OffloadPl
                                                std::size_t passes) {
   const WholeUnits units(plan);
   std::vector<std::vector<std::byte>> seen(passes * Stored::kUnits);
-  BlockStream stream(*test.device, *test.compute, *test.copy, source, units.bindings, {2 * units.largest, true});
+  BlockStream stream(*test.device, *test.compute, *test.copy, &source, units.bindings, {2 * units.largest, true});
   for (std::size_t pass = 0; pass < passes; ++pass) {
     stream.begin_pass(0);
     if (pass + 1 < passes) stream.announce_next(0);
@@ -217,7 +217,7 @@ TEST(MappedSource, StallIsAttributedToPackingOnTheVirtualClock) {
     return microseconds(work == "pack weights" ? 100 : work == "fetch unit" ? 10 : 0);
   }});
   MappedSource mapped(*test.device, stored.plan(), stored.bindings());  // one piece a unit
-  BlockStream stream(*test.device, *test.compute, *test.copy, mapped, units.bindings, {units.largest, false});
+  BlockStream stream(*test.device, *test.compute, *test.copy, &mapped, units.bindings, {units.largest, false});
   stream.begin_pass(0);
   for (std::size_t unit = 0; unit < Stored::kUnits; ++unit) stream.enter(unit).leave();
   stream.end_pass();
