@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/file.h"
+#include "base/temporary_folder.h"
 #include "device/catch_error.h"
 #include "models/device_run.h"
 #include "weights/safetensors_writer.h"
@@ -31,8 +32,6 @@ Flux2VaeConfig config_of_four() {
 
 class Flux2LatentStatisticsTest : public ::testing::Test {
  protected:
-  ~Flux2LatentStatisticsTest() override { std::filesystem::remove(path_); }
-
   template <typename Element>
   Checkpoint write(DType dtype, const std::vector<Element>& mean, const std::vector<Element>& variance) {
     const auto view_of = [&](const std::vector<Element>& values) {
@@ -50,7 +49,8 @@ class Flux2LatentStatisticsTest : public ::testing::Test {
     return testing::catch_error([&] { Flux2LatentStatistics::read(config_of_four(), checkpoint); });
   }
 
-  std::filesystem::path path_ = ::testing::TempDir() + "lamina_latent_statistics.safetensors";
+  testing::TemporaryFolder folder_;  // tests run at the same time as each other
+  std::filesystem::path path_ = folder_.path() / "vae.safetensors";
 };
 
 TEST_F(Flux2LatentStatisticsTest, AreTheBatchNorms) {
