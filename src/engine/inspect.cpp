@@ -104,7 +104,8 @@ Json host_json(const std::vector<ModelPart>& parts, const OffloadOptions& option
   Json host = host_memory_json(*process_host_memory(config.host_memory_bytes));
   std::vector<HostWeightPlan> plans;
   for (const ModelPart& part : parts) plans.push_back(plan_host_weights(part, options));
-  for (const MemoryNeed& need : loading_need(parts, plans, options)) host["loading"][need.part + "_bytes"] = need.size_bytes;
+  for (const MemoryNeed& need : loading_need(parts, plans, options))
+    host["loading"][need.part + "_bytes"] = need.size_bytes;
   return host;
 }
 

@@ -38,8 +38,10 @@ PartHost::PartHost(Device& device, Stream& compute, Stream& copy, const std::vec
         plan.refusal != MappingRefusal::not_asked_for)
       spdlog::info("host weights are {}: {}", to_string(plan.backing), plan.reason);
   }
-  device.host_memory().check_fits(loading_need(parts, plans, options), "loading the model",
-                                  "raise the limit, or let the weights stay in the files (--dlo-host-backing mapped)");
+  device.host_memory().check_fits(
+      loading_need(parts, plans, options), "loading the model",
+      options.stream ? "raise the limit, or keep the transformer in its files with --dlo-host-backing mapped"
+                     : "raise the limit");
   for (std::size_t part = 0; part < parts.size(); ++part) {
     if (options.stream) {
       sources_.push_back(make_source(parts[part], std::move(plans[part])));

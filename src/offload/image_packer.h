@@ -31,8 +31,8 @@ class ImagePacker {
 
   std::size_t size_bytes() const noexcept { return size_bytes_; }
   /// Fills `destination` with the image's bytes from `offset_bytes` on, padding with zeros. Both ends are multiples of
-  /// `UnitLayout::kAlignment`. Throws as `pack_weight` does. Members that are slices of a tensor are packed whole or not
-  /// at all.
+  /// `UnitLayout::kAlignment`. Throws as `pack_weight` does. Members that are slices of a tensor are packed whole or
+  /// not at all.
   void pack(std::size_t offset_bytes, std::span<std::byte> destination) const;
   /// Hints that the image will be packed soon.
   void read_ahead() const noexcept;

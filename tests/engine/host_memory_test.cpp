@@ -11,6 +11,7 @@
 #include "engine/engine_fixture.h"
 #include "engine/host_need.h"
 #include "lamina/engine.h"
+#include "offload/mapped_source.h"
 #include "pipelines/registry.h"
 #include "weights/model_folder.h"
 
@@ -123,7 +124,10 @@ TEST(HostMemoryReport, TellsBudgetAndProcess) {
   const auto generator = make_generator(tiny_shapes(), {.stream = true}, {.host_memory = host_budget(kGiB)});
   const Json hidden = parse_json(generator->generate(small_request()).report_json, "report").at("host");
   EXPECT_EQ(hidden.at("budget").at("limit_bytes"), kGiB);
-  EXPECT_EQ(hidden.at("budget").at("parts").at("weights").at("used_bytes"), hidden.at("weight_bytes"));
+  const auto pipeline = open_pipeline(ModelFolder::open(tiny_shapes()));
+  const std::size_t mapped_staging = MappedSource::staging_bytes(pipeline->parts()[1].plan);
+  EXPECT_EQ(hidden.at("budget").at("parts").at("weights").at("used_bytes").get<std::size_t>() + mapped_staging,
+            hidden.at("weight_bytes").get<std::size_t>());
   EXPECT_EQ(hidden.at("budget").at("used_bytes"), hidden.at("pinned_bytes"));
   EXPECT_TRUE(hidden.at("process").is_null()) << "nothing stands at the injected root";
 

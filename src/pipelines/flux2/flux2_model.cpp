@@ -60,8 +60,8 @@ Flux2Model::Flux2Model(const ModelFolder& folder, const PipelineOptions& options
   check_configurations(folder);
   check_tensors();
   if (text_) add_part(kTextEncoder, {text_->encoder.plan(), text_->encoder.parameters(), text_->checkpoint});
-  add_part(kTransformer, {transformer_.plan(), transformer_.parameters(), transformer_checkpoint_, true,
-                          transformer_stored_as_});
+  add_part(kTransformer,
+           {transformer_.plan(), transformer_.parameters(), transformer_checkpoint_, true, transformer_stored_as_});
   if (!vae_) return;
   add_part(kVaeDecoder, {vae_->decoder.plan(), vae_->decoder.parameters(), vae_->checkpoint});
   add_part(kVaeEncoder, {vae_->encoder.plan(), vae_->encoder.parameters(), vae_->checkpoint});
@@ -130,11 +130,13 @@ void Flux2Model::check_tensors() const {
   if (text_)
     check_component(text_->checkpoint,
                     {"text_encoder", checkpoint_tensors(text_->encoder), text_->encoder.unused_tensors(), {}});
-  check_component(transformer_checkpoint_, {"transformer", checkpoint_tensors(transformer_), {}, transformer_stored_as_});
+  check_component(transformer_checkpoint_,
+                  {"transformer", checkpoint_tensors(transformer_), {}, transformer_stored_as_});
   if (!vae_) return;
   const std::vector<std::string> known_unused{"bn.num_batches_tracked"};
   check_component(vae_->checkpoint,
-                  {"vae", checkpoint_tensors(vae_->config, vae_->encoder, vae_->decoder, dtypes_of(vae_->checkpoint)),
+                  {"vae",
+                   checkpoint_tensors(vae_->config, vae_->encoder, vae_->decoder, dtypes_of(vae_->checkpoint)),
                    known_unused,
                    {}});
 }
