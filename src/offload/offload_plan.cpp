@@ -178,8 +178,13 @@ std::size_t weight_bytes(const std::vector<ParameterGroup>& groups) {
 
 std::size_t weight_bytes(const OffloadPlan& plan) {
   std::size_t total = weight_bytes(plan.outside);
-  for (const Stack& stack : plan.stacks)
-    for (const StreamUnit& unit : stack.units) total += weight_bytes(unit.groups);
+  for (const Stack& stack : plan.stacks) {
+    for (const StreamUnit& unit : stack.units) {
+      const auto sum = checked_add(total, weight_bytes(unit.groups));
+      if (!sum) fail(ErrorCode::incompatible, "the weights up to {} do not fit 64 bits", unit.block);
+      total = *sum;
+    }
+  }
   return total;
 }
 

@@ -8,7 +8,7 @@ namespace {
 void append_members(const OffloadPlan& plan, std::vector<TensorSpec>& tensors) {
   const auto append = [&](const std::vector<ParameterGroup>& groups) {
     for (const ParameterGroup& group : groups)
-      tensors.insert(tensors.end(), group.members.begin(), group.members.end());
+      for (std::size_t member = 0; member < group.members.size(); ++member) tensors.push_back(group.stored(member));
   };
   append(plan.outside);
   for (const Stack& stack : plan.stacks)
