@@ -13,6 +13,9 @@ namespace lamina {
 /// The dtype in which a pipeline draws its initial noise: the picture of a seed depends on it.
 enum class NoiseDType { float32, bfloat16 };
 
+/// Whether a request ends with a picture, or with the latents of which the VAE would make it.
+enum class OutputType { image, latent };
+
 /// One picture to make. Unset fields take the checkpoint's defaults.
 struct GenerateRequest {
   std::string prompt;  ///< UTF-8; empty is legal
@@ -27,7 +30,8 @@ struct GenerateRequest {
   std::optional<double> guidance_scale;  ///< above 1: classifier-free guidance, where the checkpoint knows it
   std::uint64_t seed = 0;
   NoiseDType noise_dtype = NoiseDType::float32;
-  std::string noise_file;     ///< safetensors file whose tensor `noise` replaces the seed's
+  std::string noise_file;  ///< safetensors file whose tensor `noise` replaces the seed's
+  OutputType output_type = OutputType::image;
   bool keep_tensors = false;  ///< return prompt embeddings, latents of every step and the image
 };
 
@@ -44,10 +48,11 @@ struct ResultTensor {
 };
 
 struct GenerateResult {
-  Picture picture;
+  Picture picture;  ///< empty where latents are the output
   /// What determines the picture, as it stands in a written PNG: prompt, seed, size, steps, guidance.
   std::vector<std::pair<std::string, std::string>> settings;
-  std::vector<ResultTensor> tensors;  ///< with keep_tensors
+  /// With keep_tensors; and `latents` [1, tokens, channels], the last ones, where that is the output.
+  std::vector<ResultTensor> tensors;
   std::vector<std::string> notes;  ///< what of the request had no effect, or was cut, and why; also logged at the start
   std::string report_json;         ///< effective configuration, bytes, visits, stall, memory, times
 };

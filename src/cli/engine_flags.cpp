@@ -9,32 +9,37 @@ namespace lamina {
 
 void EngineFlags::add_to(CLI::App& command) {
   command.add_option("MODEL", config.model, "Model folder in the diffusers layout")->required();
-  command.add_option("--host-memory-limit", host_memory,
-                     "Pin no more host memory than this for weights, staging and results, e.g. 40GiB");
   CLI::Option* dlo =
       command
           .add_flag("--enable-distributed-layerwise-offload", config.enable_distributed_layerwise_offload,
                     "Keep the blocks in host memory and stream them through a ring of device memory")
           ->disable_flag_override();
-  command.add_option("--dlo-slots", config.dlo_slots, "Ring size in units of the largest block")
-      ->check(check_natural_number)
-      ->capture_default_str()
-      ->needs(dlo);
+  add_streaming_to(command, dlo);
+}
+
+void EngineFlags::add_streaming_to(CLI::App& command, CLI::Option* dlo) {
+  command.add_option("--host-memory-limit", host_memory,
+                     "Pin no more host memory than this for weights, staging and results, e.g. 40GiB");
+  CLI::Option* slots = command.add_option("--dlo-slots", config.dlo_slots, "Ring size in units of the largest block")
+                           ->check(check_natural_number)
+                           ->capture_default_str();
   CLI::Option* resident =
       command.add_option("--dlo-resident-layers", config.dlo_resident_layers, "Transformer blocks kept on the device")
           ->check(check_natural_number)
-          ->capture_default_str()
-          ->needs(dlo);
+          ->capture_default_str();
   command.add_option("--dlo-resident-policy", resident_policy, "Which blocks those are: leading or spread")
       ->capture_default_str()
       ->needs(resident);
-  command
-      .add_option("--dlo-host-backing", host_backing,
-                  "Where the transformer's weights are on the host: mapped (in the checkpoint's files), private (in "
-                  "page-locked memory), or auto (mapped where the checkpoint allows it)")
-      ->check(CLI::IsMember({"auto", "mapped", "private"}))
-      ->capture_default_str()
-      ->needs(dlo);
+  CLI::Option* backing =
+      command
+          .add_option(
+              "--dlo-host-backing", host_backing,
+              "Where the transformer's weights are on the host: mapped (in the checkpoint's files), private (in "
+              "page-locked memory), or auto (mapped where the checkpoint allows it)")
+          ->check(CLI::IsMember({"auto", "mapped", "private"}))
+          ->capture_default_str();
+  if (dlo == nullptr) return;
+  for (CLI::Option* option : {slots, resident, backing}) option->needs(dlo);
 }
 
 void EngineFlags::add_device_to(CLI::App& command) {

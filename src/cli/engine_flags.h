@@ -20,6 +20,8 @@ struct EngineFlags {
 
   /// Adds MODEL and the offload flags to a command. A flag that another one must accompany is an error without it.
   void add_to(CLI::App& command);
+  /// Adds the flags that shape streaming; each is an error without `dlo`, where that is given.
+  void add_streaming_to(CLI::App& command, CLI::Option* dlo);
   /// Adds those that speak of the device.
   void add_device_to(CLI::App& command);
   /// The configuration, after parsing. Throws invalid_argument naming the flag.

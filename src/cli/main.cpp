@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "cli/bench_command.h"
 #include "cli/generate_command.h"
 #include "cli/inspect_command.h"
 #include "cli/interruption.h"
@@ -48,6 +49,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   lamina::add_generate_command(app);
   lamina::add_inspect_command(app);
+  lamina::add_bench_command(app);
   lamina::add_synth_command(app);
   try {
     app.parse(argc, argv);

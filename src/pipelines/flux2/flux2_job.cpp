@@ -54,7 +54,7 @@ void decide_references(const Flux2Model& model, Flux2Job& job) {
 }
 
 void decide_size(const Flux2Model& model, Flux2Job& job) {
-  const std::int64_t standard = model.vae_config().sample_size;
+  const std::int64_t standard = model.standard_side();
   const bool follows_image = !job.references.empty();
   job.height = job.request.height.value_or(follows_image ? job.references.front().image.height : standard);
   job.width = job.request.width.value_or(follows_image ? job.references.front().image.width : standard);
@@ -87,7 +87,7 @@ std::vector<float> read_noise_file(const std::string& file, const Shape& shape) 
 
 /// Noise is drawn as [1, channels, rows, columns]; tokens are [rows * columns, channels].
 void draw_noise(const Flux2Model& model, Flux2Job& job) {
-  const std::int64_t channels = model.vae_config().packed_channels();
+  const std::int64_t channels = model.transformer().config().in_channels;
   const std::int64_t tokens = job.grid.tokens();
   const Shape shape{1, channels, job.grid.rows, job.grid.columns};
   const DType dtype = job.request.noise_dtype == NoiseDType::bfloat16 ? DType::bf16 : DType::f32;
@@ -112,6 +112,7 @@ std::int64_t Flux2Job::reference_tokens() const {
 Flux2Job Flux2Job::plan(const Flux2Model& model, const GenerateRequest& request) {
   Flux2Job job;
   job.request = request;
+  if (job.makes_image()) model.vae_config();  // refuses a model without a VAE before anything runs
   decide_guidance(model, job);
   decide_seed(job);
   job.steps = request.num_inference_steps.value_or(model.is_distilled() ? kDistilledSteps : kBaseSteps);

@@ -42,6 +42,7 @@ struct Flux2Job {
   std::vector<float> step_latents;  ///< [steps, grid.tokens, packed channels], where the request keeps tensors
   std::vector<float> image;         ///< [height, width, 3], about -1..1, from the decode stage
 
+  bool makes_image() const noexcept { return request.output_type == OutputType::image; }
   bool uses_guidance_branches() const noexcept { return branches == 2; }
   std::int64_t reference_tokens() const;
 

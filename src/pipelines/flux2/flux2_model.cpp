@@ -43,8 +43,7 @@ Flux2Model::Vae::Vae(const ModelFolder& folder)
       config(Flux2VaeConfig::read(read_config(folder, "vae"))),
       decoder(config, dtypes_of(checkpoint)),
       encoder(config, dtypes_of(checkpoint)),
-      statistics(Flux2LatentStatistics::read(config, checkpoint)),
-      geometry(config.spatial_factor(), Flux2VaeConfig::kPatchSide) {}
+      statistics(Flux2LatentStatistics::read(config, checkpoint)) {}
 
 Flux2Model::Flux2Model(const ModelFolder& folder, const PipelineOptions& options)
     : path_(folder.path()),
@@ -57,7 +56,10 @@ Flux2Model::Flux2Model(const ModelFolder& folder, const PipelineOptions& options
       transformer_stored_as_(flux2_stored_forms(transformer_config_, transformer_checkpoint_)),
       transformer_(transformer_config_, stored_dtypes(transformer_checkpoint_, transformer_stored_as_)) {
   if (opens_text_encoder_ && folder.find("text_encoder") != nullptr) text_.emplace(folder);
-  if (folder.find("vae") != nullptr) vae_.emplace(folder);
+  if (folder.find("vae") != nullptr) {
+    vae_.emplace(folder);
+    geometry_ = LatentGeometry(vae_->config.spatial_factor(), Flux2VaeConfig::kPatchSide);
+  }
   check_configurations(folder);
   check_tensors();
   if (text_) add_part(kTextEncoder, {text_->encoder.plan(), text_->encoder.parameters(), text_->checkpoint});

@@ -38,7 +38,9 @@ class Flux2Model {
   DType activations() const noexcept { return activations_; }
   const Tokenizer& tokenizer() const;
   const FlowMatchScheduler& scheduler() const noexcept { return scheduler_; }
-  const LatentGeometry& geometry() const { return vae().geometry; }
+  /// That of the VAE, or without one, that of all published FLUX.2 models; likewise for the side of pictures in pixels.
+  const LatentGeometry& geometry() const noexcept { return geometry_; }
+  std::int64_t standard_side() const noexcept { return vae_ ? vae_->config.sample_size : kStandardSide; }
   const Qwen3TextEncoder& text_encoder() const { return text().encoder; }
   const Flux2Transformer& transformer() const noexcept { return transformer_; }
   const Flux2VaeConfig& vae_config() const { return vae().config; }
@@ -68,8 +70,10 @@ class Flux2Model {
     Flux2VaeDecoder decoder;
     Flux2VaeEncoder encoder;
     Flux2LatentStatistics statistics;
-    LatentGeometry geometry;
   };
+
+  static constexpr std::int64_t kVaeFactor = 8;
+  static constexpr std::int64_t kStandardSide = 1024;
 
   const Text& text() const;
   const Vae& vae() const;
@@ -89,6 +93,7 @@ class Flux2Model {
   Flux2Transformer transformer_;
   std::optional<Text> text_;
   std::optional<Vae> vae_;
+  LatentGeometry geometry_{kVaeFactor, Flux2VaeConfig::kPatchSide};
   std::vector<ModelPart> parts_;
   std::map<Part, std::size_t> part_indices_;
 };

@@ -45,7 +45,7 @@ class Flux2Generation final : public Generation {
     for (Flux2Reference& reference : job_.references)
       stages_.push_back(std::make_unique<EncodeReferenceStage>(model, reference));
     stages_.push_back(std::make_unique<DenoiseStage>(model, job_));
-    stages_.push_back(std::make_unique<DecodeStage>(model, job_));
+    if (job_.makes_image()) stages_.push_back(std::make_unique<DecodeStage>(model, job_));
   }
 
   std::vector<Stage*> stages() override {
@@ -58,11 +58,16 @@ class Flux2Generation final : public Generation {
 
   GenerateResult result() override {
     GenerateResult result;
+    result.settings = settings();
+    if (job_.request.keep_tensors) result.tensors = tensors();
+    if (!job_.makes_image()) {
+      if (!job_.request.keep_tensors) result.tensors.push_back(latents(job_.latents, 1));
+      return result;
+    }
     const std::vector<float> image = to_unit_range(job_.image);
     RgbImage picture = quantize_image(image, job_.height, job_.width);
     result.picture = {picture.width, picture.height, std::move(picture.pixels)};
-    result.settings = settings();
-    if (job_.request.keep_tensors) result.tensors = tensors(image);
+    if (job_.request.keep_tensors) result.tensors.push_back({"image", {3, job_.height, job_.width}, to_planes(image)});
     return result;
   }
 
@@ -93,20 +98,20 @@ class Flux2Generation final : public Generation {
     return settings;
   }
 
-  std::vector<ResultTensor> tensors(const std::vector<float>& image) const {
-    const auto text_tokens = static_cast<std::int64_t>(kPromptLength);
-    const auto channels = [](const std::vector<float>& values, std::int64_t rows) {
-      return static_cast<std::int64_t>(values.size()) / rows;
-    };
-    const auto& embeds = job_.prompt_embeds;
-    std::vector<ResultTensor> tensors{
-        {"prompt_embeds", {text_tokens, channels(embeds.front(), text_tokens)}, embeds.front()}};
-    if (job_.uses_guidance_branches())
-      tensors.push_back({"negative_prompt_embeds", {text_tokens, channels(embeds.back(), text_tokens)}, embeds.back()});
+  /// The latents behind each of `steps` steps.
+  ResultTensor latents(const std::vector<float>& values, std::int64_t steps) const {
     const std::int64_t tokens = job_.grid.tokens();
-    tensors.push_back(
-        {"latents", {job_.steps, tokens, channels(job_.step_latents, job_.steps * tokens)}, job_.step_latents});
-    tensors.push_back({"image", {3, job_.height, job_.width}, to_planes(image)});
+    return {"latents", {steps, tokens, static_cast<std::int64_t>(values.size()) / (steps * tokens)}, values};
+  }
+
+  std::vector<ResultTensor> tensors() const {
+    const auto text = [](const char* name, const std::vector<float>& values) {
+      constexpr auto kTokens = static_cast<std::int64_t>(kPromptLength);
+      return ResultTensor{name, {kTokens, static_cast<std::int64_t>(values.size()) / kTokens}, values};
+    };
+    std::vector<ResultTensor> tensors{text("prompt_embeds", job_.prompt_embeds.front())};
+    if (job_.uses_guidance_branches()) tensors.push_back(text("negative_prompt_embeds", job_.prompt_embeds.back()));
+    tensors.push_back(latents(job_.step_latents, job_.steps));
     return tensors;
   }
 

@@ -1,0 +1,112 @@
+#include "cli/bench_command.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/atomic_folder.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "cli/bench_table.h"
+#include "cli/engine_flags.h"
+#include "cli/interruption.h"
+#include "cli/whole_number.h"
+#include "pipelines/synthesis.h"
+
+namespace lamina {
+namespace {
+
+constexpr std::int64_t kStandardSide = 1024;
+
+struct BenchFlags {
+  EngineFlags engine;
+  std::string synthetic;
+  std::string synthetic_folder;
+  std::vector<std::int64_t> heights;
+  std::vector<std::int64_t> widths;
+  BenchmarkRequest request;
+  bool no_resident = false;
+  bool json = false;
+  std::string trace;
+};
+
+/// One picture for each height and width; a missing list is taken from the other.
+std::vector<PictureSize> sizes_of(const BenchFlags& flags) {
+  if (!flags.heights.empty() && !flags.widths.empty() && flags.heights.size() != flags.widths.size())
+    fail(ErrorCode::invalid_argument, "--height names {} pictures, --width {}; give as many, or one of the two",
+         flags.heights.size(), flags.widths.size());
+  const std::vector<std::int64_t>& heights = flags.heights.empty() ? flags.widths : flags.heights;
+  const std::vector<std::int64_t>& widths = flags.widths.empty() ? flags.heights : flags.widths;
+  std::vector<PictureSize> sizes;
+  for (std::size_t i = 0; i < heights.size(); ++i) sizes.push_back({heights[i], widths[i]});
+  if (sizes.empty()) sizes.push_back({kStandardSide, kStandardSide});
+  return sizes;
+}
+
+void write_text(AtomicFile file, const std::string& text) {
+  file.write(std::as_bytes(std::span(text)));
+  file.commit();
+}
+
+/// Writes the synthetic model into a folder that `scratch` owns.
+std::string write_model(const BenchFlags& flags, std::optional<AtomicFolder>& scratch) {
+  namespace fs = std::filesystem;
+  const fs::path parent = flags.synthetic_folder.empty() ? fs::temp_directory_path() : fs::path(flags.synthetic_folder);
+  const SynthesisRequest request{.family = "flux2", .size = flags.synthetic, .components = {"transformer"}};
+  const SynthesisPlan plan = plan_synthesis(request);
+  scratch.emplace(parent / fmt::format("lamina-bench-{}", ::getpid()));
+  const fs::path model = scratch->path() / "model";
+  write_synthetic_model(plan, request, model);
+  stop_if_interrupted();
+  return model.string();
+}
+
+void run_bench(BenchFlags& flags) {
+  flags.request.sizes = sizes_of(flags);
+  flags.request.resident = !flags.no_resident;
+  EngineConfig config = flags.engine.parsed();
+  if (config.model.empty() == flags.synthetic.empty())
+    fail(ErrorCode::invalid_argument, "bench: one of MODEL and --synthetic is expected");
+  watch_for_interruption();
+  std::optional<AtomicFile> trace;
+  if (!flags.trace.empty()) trace.emplace(flags.trace);
+  std::optional<AtomicFolder> scratch;  // never committed: it goes with the run
+  if (!flags.synthetic.empty()) config.model = write_model(flags, scratch);
+  const BenchmarkResult result = run_benchmark(config, flags.request, [](const Progress&) { stop_if_interrupted(); });
+  if (trace) write_text(std::move(*trace), result.sizes.back().trace_json);
+  fmt::print("{}", flags.json ? benchmark_json(result).dump(2) + "\n" : benchmark_table(result));
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& app) {
+  const auto flags = std::make_shared<BenchFlags>();
+  CLI::App& command = *app.add_subcommand(
+      "bench", "Time denoising steps of a transformer, resident and streamed, beside the floors of the same run");
+  command.add_option("MODEL", flags->engine.config.model, "Model folder in the diffusers layout");
+  command.add_option("--synthetic", flags->synthetic,
+                     "In place of MODEL: random weights of klein-4b, klein-9b, dev or of a transformer's config.json");
+  command.add_option("--synthetic-folder", flags->synthetic_folder,
+                     "Where those are written for the time of the run; default: the folder for temporary files");
+  command.add_option("--height", flags->heights, "Pixels, one or more; default 1024")->check(check_whole_number);
+  command.add_option("--width", flags->widths, "Pixels, as many as heights; default: the heights")
+      ->check(check_whole_number);
+  command.add_option("--steps", flags->request.steps, "Steps measured for each size, behind some to warm up")
+      ->check(CLI::Range(1, 10000))
+      ->capture_default_str();
+  command.add_flag("--no-resident", flags->no_resident, "Leave out the run with all weights on the device");
+  command.add_flag("--json", flags->json, "Print JSON, with every unit");
+  command.add_option("--trace", flags->trace,
+                     "Write the last size's streamed steps as a trace that Chrome and Perfetto show");
+  flags->engine.add_streaming_to(command, nullptr);
+  flags->engine.add_device_to(command);
+  command.callback([flags] { run_bench(*flags); });
+}
+
+}  // namespace lamina

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string>
+
+#include "engine/benchmark.h"
+
+namespace lamina {
+
+/// A benchmark for people. docs/performance.md defines every column.
+std::string benchmark_table(const BenchmarkResult& result);
+
+}  // namespace lamina
