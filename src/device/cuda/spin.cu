@@ -1,7 +1,8 @@
+#include "device/cuda/spin.h"
+
 #include <cstdint>
 
 #include "device/cuda/cuda_status.h"
-#include "device/cuda/spin.h"
 
 namespace lamina::cuda {
 namespace {
