@@ -27,5 +27,5 @@ endif()
 add_library(lamina_cuda_libraries INTERFACE)
 target_include_directories(lamina_cuda_libraries SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS} ${CUDNN_INCLUDE_DIR})
 target_link_libraries(lamina_cuda_libraries INTERFACE CUDA::cudart ${CUBLASLT_LIBRARY} ${CUDNN_LIBRARY})
-# fmt 9 and nvcc's front end disagree on consteval.
-target_compile_definitions(lamina_cuda_libraries INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:FMT_CONSTEVAL=>)
+# fmt 9 takes nvcc for a compiler without consteval and constexpr.
+target_compile_definitions(lamina_cuda_libraries INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:FMT_CONSTEVAL=;FMT_USE_CONSTEXPR=1>")
