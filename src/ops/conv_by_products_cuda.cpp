@@ -17,17 +17,11 @@ constexpr std::size_t kWindowBytes = 128 * kMiB;
 /// Rows of windows and weights start on whole vectors.
 constexpr std::size_t kRowElements = 8;
 
-/// Whether the windows are the pixels themselves.
-bool takes_pixels(const ConvOperands& operands) {
-  return operands.w.size(2) == 1 && operands.w.size(3) == 1 && operands.y.size(0) == operands.x.size(0) &&
-         operands.y.size(1) == operands.x.size(1) && operands.options.stride == 1;
-}
-
 class ConvProducts {
  public:
   explicit ConvProducts(const ConvOperands& operands)
       : operands_(operands),
-        takes_pixels_(takes_pixels(operands)),
+        takes_pixels_(is_pointwise(operands)),
         row_(row_elements(operands, takes_pixels_)),
         pixels_(operands.y.size(0) * operands.y.size(1)),
         step_(takes_pixels_ ? pixels_ : chunk_length(pixels_, static_cast<std::int64_t>(kWindowBytes / row_bytes()))),
@@ -92,6 +86,12 @@ void ConvProducts::launch(OpContext& context) {
 }
 
 }  // namespace
+
+bool is_pointwise(const ConvOperands& operands) {
+  // The result is as large as the image only without padding.
+  return operands.w.size(2) == 1 && operands.w.size(3) == 1 && operands.options.stride == 1 &&
+         operands.y.size(0) == operands.x.size(0) && operands.y.size(1) == operands.x.size(1);
+}
 
 void convolve_by_products(OpContext& context, const ConvOperands& operands) {
   ConvProducts(operands).launch(context);

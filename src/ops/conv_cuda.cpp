@@ -64,12 +64,6 @@ DnnPlan make_plan(const ConvOperands& operands) {
   return {std::move(graph), operation};
 }
 
-bool is_pointwise(const ConvOperands& operands) {
-  const Conv2dOptions& options = operands.options;
-  return operands.w.size(2) == 1 && operands.w.size(3) == 1 && options.stride == 1 && options.pad_top == 0 &&
-         options.pad_left == 0 && options.pad_bottom == 0 && options.pad_right == 0;
-}
-
 }  // namespace
 
 std::shared_ptr<const DnnPlan> find_convolution(const ConvOperands& operands) {

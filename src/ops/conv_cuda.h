@@ -18,6 +18,9 @@ struct ConvOperands {
   TensorView y;
 };
 
+/// Whether the windows of the kernel are the pixels themselves.
+bool is_pointwise(const ConvOperands& operands);
+
 /// cuDNN's convolution of these shapes. Null where it has none or is not asked: for f32, whose products may not be
 /// rounded, and for padding that differs between two sides.
 std::shared_ptr<const DnnPlan> find_convolution(const ConvOperands& operands);
@@ -25,8 +28,8 @@ std::shared_ptr<const DnnPlan> find_convolution(const ConvOperands& operands);
 /// Convolution by cuDNN; the bias by a kernel.
 void convolve(OpContext& context, const ConvOperands& operands, const DnnPlan& plan);
 
-/// Convolution as a product: the windows of as many pixels at a time as fit into 128 MiB, times the weights. A kernel
-/// of 1x1 takes the pixels as they are.
+/// Convolution as a product: the windows of as many pixels at a time as fit into 128 MiB, times the weights.
+/// Pointwise kernels take the pixels as they are.
 void convolve_by_products(OpContext& context, const ConvOperands& operands);
 
 }  // namespace lamina::ops::cuda
