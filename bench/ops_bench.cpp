@@ -215,17 +215,16 @@ Case layer_norm(Tensors& tensors, int calls, std::int64_t rows) {
 }
 
 Case rope(Tensors& tensors, int calls, std::int64_t rows, std::int64_t row_features) {
-  const TensorView x = tensors.f32({rows, row_features}).slice(1, 0, kWidth).split_last(kHeadDim);
-  const TensorView weight = tensors.bf16({kHeadDim});
-  const TensorView cos = tensors.f32({rows, kHeadDim / 2});
-  const TensorView sin = tensors.f32({rows, kHeadDim / 2});
-  return {fmt::format("qk_norm_rope {} x {}, of {}", rows, kWidth, row_features),
+  const TensorView qk = tensors.f32({rows, row_features});
+  const TensorView q = qk.slice(1, 0, kWidth).split_last(kHeadDim);
+  const TensorView k = qk.slice(1, kWidth, 2 * kWidth).split_last(kHeadDim);
+  const ops::QkNorm norm{tensors.bf16({kHeadDim}), tensors.bf16({kHeadDim})};
+  const ops::Rotation rotation{tensors.f32({rows, kHeadDim / 2}), tensors.f32({rows, kHeadDim / 2})};
+  return {fmt::format("qk_norm_rope {} x 2 x {}, of {}", rows, kWidth, row_features),
           calls,
-          6.0 * static_cast<double>(rows * kWidth),
-          {x, x},
-          [=](ops::OpContext& context) {
-            ops::qk_norm_rope(context, x, weight, cos, sin, ops::RopePairs::interleaved, 1e-6F);
-          }};
+          12.0 * static_cast<double>(rows * kWidth),
+          {q, k, q, k},
+          [=](ops::OpContext& context) { ops::qk_norm_rope(context, q, k, norm, rotation); }};
 }
 
 Case gated_add(Tensors& tensors, int calls, std::int64_t rows) {
@@ -243,7 +242,7 @@ Case gated_add(Tensors& tensors, int calls, std::int64_t rows) {
 void add_double_blocks(Table& table, Tensors& tensors, std::int64_t rows) {
   table.add(layer_norm(tensors, 2 * kDoubleBlocks, rows));
   table.add(linear(tensors, 4 * kDoubleBlocks, rows, kWidth, kWidth));
-  table.add(rope(tensors, 2 * kDoubleBlocks, rows, kWidth));
+  table.add(rope(tensors, kDoubleBlocks, rows, 3 * kWidth));
   table.add(linear(tensors, kDoubleBlocks, rows, kWidth, 2 * kMlp));
   table.add(silu_mul(tensors, kDoubleBlocks, rows, 2 * kMlp, kMlp));
   table.add(linear(tensors, kDoubleBlocks, rows, kMlp, kWidth));
@@ -255,7 +254,7 @@ void add_single_blocks(Table& table, Tensors& tensors) {
   constexpr std::int64_t kJoined = kWidth + kMlp;
   table.add(layer_norm(tensors, kSingleBlocks, kTokens));
   table.add(linear(tensors, kSingleBlocks, kTokens, kWidth, kFused));
-  table.add(rope(tensors, 2 * kSingleBlocks, kTokens, kFused));
+  table.add(rope(tensors, kSingleBlocks, kTokens, kFused));
   table.add(attention(tensors, kSingleBlocks, kFused, kJoined));
   table.add(silu_mul(tensors, kSingleBlocks, kTokens, kFused, kJoined));
   table.add(linear(tensors, kSingleBlocks, kTokens, kJoined, kWidth));

@@ -8,6 +8,10 @@ if(NOT LAMINA_NVCC)
 endif()
 set(CMAKE_CUDA_COMPILER ${LAMINA_NVCC})
 enable_language(CUDA)
+if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know it
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+endif()
 set(CMAKE_CUDA_STANDARD 20)
 set(CMAKE_CUDA_STANDARD_REQUIRED ON)
 if(LAMINA_CCACHE AND NOT CMAKE_CUDA_COMPILER_LAUNCHER)
@@ -27,5 +31,5 @@ endif()
 add_library(lamina_cuda_libraries INTERFACE)
 target_include_directories(lamina_cuda_libraries SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS} ${CUDNN_INCLUDE_DIR})
 target_link_libraries(lamina_cuda_libraries INTERFACE CUDA::cudart ${CUBLASLT_LIBRARY} ${CUDNN_LIBRARY})
-# fmt 9 and nvcc's front end disagree on consteval.
-target_compile_definitions(lamina_cuda_libraries INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:FMT_CONSTEVAL=>)
+# fmt 9 takes nvcc for a compiler without consteval and constexpr.
+target_compile_definitions(lamina_cuda_libraries INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:FMT_CONSTEVAL=;FMT_USE_CONSTEXPR=1>")

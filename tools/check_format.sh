@@ -15,7 +15,7 @@ fi
 files=()
 while IFS= read -r -d '' file; do
     [ -e "$file" ] && files+=("$file")
-done < <(git ls-files -z --cached --others --exclude-standard -- '*.h' '*.cpp')
+done < <(git ls-files -z --cached --others --exclude-standard -- '*.h' '*.cpp' '*.cu' '*.cuh')
 if [ ${#files[@]} -eq 0 ]; then
     echo "check_format: no source files found" >&2
     exit 1

@@ -68,7 +68,7 @@ PinnedBuffer& PinnedBuffer::operator=(PinnedBuffer&& other) noexcept {
 PinnedBuffer::~PinnedBuffer() {
   if (device_ == nullptr) return;
   if (data_ != nullptr) {
-    device_->do_unregister(data_, size_bytes_);
+    if (!device_->do_unregister(data_, size_bytes_)) return;
     unmap(data_, size_bytes_);
     device_->pinned_bytes_ -= size_bytes_;
   }

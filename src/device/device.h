@@ -107,8 +107,9 @@ class Device {
   virtual void do_free(std::byte* data, std::size_t size_bytes) noexcept = 0;
   /// Page-locks [data, data + size_bytes) and makes it known to the device.
   virtual void do_register(std::byte* data, std::size_t size_bytes) = 0;
-  /// Waits for pending work first.
-  virtual void do_unregister(std::byte* data, std::size_t size_bytes) noexcept = 0;
+  /// Waits for pending work first. False, with a line in the log, where the memory stays locked: it is then never
+  /// unmapped, since the device may still reach it, and stays booked.
+  virtual bool do_unregister(std::byte* data, std::size_t size_bytes) noexcept = 0;
 
   DeviceKind kind_;
   std::string name_;

@@ -19,12 +19,16 @@ void layer_norm_modulate(OpContext& context, const ConstTensorView&, const Const
   refuse_device("layer_norm_modulate", context);
 }
 
+void gated_add_norm_modulate(OpContext& context, const ConstTensorView&, const ConstTensorView&, const TensorView&,
+                             const Modulation&, const TensorView&) {
+  refuse_device("gated_add_norm_modulate", context);
+}
+
 void rms_norm(OpContext& context, const ConstTensorView&, const ConstTensorView&, float, const TensorView&) {
   refuse_device("rms_norm", context);
 }
 
-void qk_norm_rope(OpContext& context, const TensorView&, const ConstTensorView&, const ConstTensorView&,
-                  const ConstTensorView&, RopePairs, float) {
+void qk_norm_rope(OpContext& context, const TensorView&, const TensorView&, const QkNorm&, const Rotation&) {
   refuse_device("qk_norm_rope", context);
 }
 

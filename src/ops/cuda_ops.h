@@ -24,11 +24,14 @@ void attention(OpContext& context, const ConstTensorView& q, const ConstTensorVi
 void layer_norm_modulate(OpContext& context, const ConstTensorView& x, const ConstTensorView& scale,
                          const ConstTensorView& shift, float epsilon, const TensorView& y);
 
+void gated_add_norm_modulate(OpContext& context, const ConstTensorView& x, const ConstTensorView& gate,
+                             const TensorView& residual, const Modulation& modulation, const TensorView& y);
+
 void rms_norm(OpContext& context, const ConstTensorView& x, const ConstTensorView& weight, float epsilon,
               const TensorView& y);
 
-void qk_norm_rope(OpContext& context, const TensorView& x, const ConstTensorView& weight, const ConstTensorView& cos,
-                  const ConstTensorView& sin, RopePairs pairs, float epsilon);
+void qk_norm_rope(OpContext& context, const TensorView& q, const TensorView& k, const QkNorm& norm,
+                  const Rotation& rotation);
 
 void silu(OpContext& context, const ConstTensorView& x, const TensorView& y);
 void silu_mul(OpContext& context, const ConstTensorView& gate, const ConstTensorView& up, const TensorView& y);

@@ -22,10 +22,7 @@ void gated_add(OpContext& context, const ConstTensorView& x, const ConstTensorVi
   cpu_launch(context, "gated_add", {x, gate, y}, {y}, {}, [=] {
     const Rows<const float> from = rows_of(x);
     const Rows<float> to = rows_of(y);
-    const float* gates = gate.as<float>();
-    for (std::int64_t row = 0; row < to.count; ++row) {
-      for (std::int64_t i = 0; i < to.features; ++i) to[row][i] += gates[i] * from[row][i];
-    }
+    for (std::int64_t row = 0; row < to.count; ++row) add_gated(from[row], gate.as<float>(), to.features, to[row]);
   });
 }
 

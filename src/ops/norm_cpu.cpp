@@ -40,6 +40,22 @@ void layer_norm_modulate(OpContext& context, const ConstTensorView& x, const Con
   });
 }
 
+void gated_add_norm_modulate(OpContext& context, const ConstTensorView& x, const ConstTensorView& gate,
+                             const TensorView& residual, const Modulation& modulation, const TensorView& y) {
+  cpu_launch(context, "gated_add_norm_modulate", {x, gate, residual, modulation.scale, modulation.shift}, {residual, y},
+             {}, [=] {
+               const Rows<const float> from = rows_of(x);
+               const Rows<float> sum = rows_of(residual);
+               const Rows<float> to = rows_of(y);
+               const auto* scale = modulation.scale.as<float>();
+               const auto* shift = modulation.shift.as<float>();
+               for (std::int64_t row = 0; row < from.count; ++row) {
+                 add_gated(from[row], gate.as<float>(), from.features, sum[row]);
+                 normalise_layer(sum[row], scale, shift, from.features, modulation.epsilon, to[row]);
+               }
+             });
+}
+
 void rms_norm(OpContext& context, const ConstTensorView& x, const ConstTensorView& weight, float epsilon,
               const TensorView& y) {
   Scratch scratch;

@@ -42,17 +42,23 @@ void normalise_and_rotate(const TensorView& x, const float* weight, const float*
 
 }  // namespace
 
-void qk_norm_rope(OpContext& context, const TensorView& x, const ConstTensorView& weight, const ConstTensorView& cos,
-                  const ConstTensorView& sin, RopePairs pairs, float epsilon) {
+void qk_norm_rope(OpContext& context, const TensorView& q, const TensorView& k, const QkNorm& norm,
+                  const Rotation& rotation) {
+  const auto weight_bytes = static_cast<std::size_t>(q.size(2)) * sizeof(float);
   Scratch scratch;
-  const std::size_t widened = scratch.add(static_cast<std::size_t>(x.size(2)) * sizeof(float));
+  const std::size_t q_weight = scratch.add(weight_bytes);
+  const std::size_t k_weight = scratch.add(weight_bytes);
   scratch.obtain(context);
 
-  cpu_launch(context, "qk_norm_rope", {x, weight, cos, sin}, {x}, scratch.range(), [=] {
-    widen(weight, scratch.floats(widened));
-    const auto run = pairs == RopePairs::interleaved ? normalise_and_rotate<RopePairs::interleaved>
-                                                     : normalise_and_rotate<RopePairs::half_split>;
-    run(x, scratch.floats(widened), cos.as<float>(), sin.as<float>(), epsilon);
+  cpu_launch(context, "qk_norm_rope", {q, k, norm.q, norm.k, rotation.cos, rotation.sin}, {q, k}, scratch.range(), [=] {
+    widen(norm.q, scratch.floats(q_weight));
+    widen(norm.k, scratch.floats(k_weight));
+    const auto run = rotation.pairs == RopePairs::interleaved ? normalise_and_rotate<RopePairs::interleaved>
+                                                              : normalise_and_rotate<RopePairs::half_split>;
+    const auto* cos = rotation.cos.as<float>();
+    const auto* sin = rotation.sin.as<float>();
+    run(q, scratch.floats(q_weight), cos, sin, norm.epsilon);
+    run(k, scratch.floats(k_weight), cos, sin, norm.epsilon);
   });
 }
 

@@ -27,6 +27,11 @@ inline Rows<float> rows_of(const TensorView& view) {
   return {view.as<float>(), view.size(0), view.size(1), view.stride(0)};
 }
 
+/// y += gates * x.
+inline void add_gated(const float* x, const float* gates, std::int64_t features, float* y) {
+  for (std::int64_t i = 0; i < features; ++i) y[i] += gates[i] * x[i];
+}
+
 /// The sum of term(i) over [0, count), as interleaved partial sums: a compiler may not reorder a plain sum, and so
 /// could not use vectors. The result depends on no instruction set.
 template <typename Term>

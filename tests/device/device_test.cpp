@@ -60,9 +60,11 @@ class ScriptedDevice final : public Device {
     calls.push_back("register");
     registrations[data] = size_bytes;
   }
-  void do_unregister(std::byte* data, std::size_t size_bytes) noexcept override {
+  bool do_unregister(std::byte* data, std::size_t size_bytes) noexcept override {
+    if (refuses) return false;
     calls.push_back(registrations[data] == size_bytes ? "unregister" : "unregister?");
     registrations.erase(data);
+    return true;
   }
 
   std::byte memory_[1000];
@@ -115,6 +117,20 @@ TEST(Device, PinnedStoresLockExactlyWhatTheyBook) {
   EXPECT_EQ(device.host_memory().use().used_bytes, 0U);
   EXPECT_EQ(device.host_memory().use().peak_bytes, expected);
   EXPECT_EQ(device.pinned_bytes(), 0U);
+}
+
+TEST(Device, MemoryThatStaysLockedStaysMappedAndBooked) {
+  ScriptedDevice device;
+  std::byte* data = nullptr;
+  {
+    const PinnedBuffer buffer = device.allocate_pinned(900, "test");
+    data = buffer.data();
+    device.refuses = true;
+  }
+  EXPECT_TRUE(is_mapped(data));
+  EXPECT_EQ(device.pinned_bytes(), 900U);
+  EXPECT_EQ(device.host_memory().use().used_bytes, 900U);
+  EXPECT_EQ(::munmap(data, 900), 0);
 }
 
 TEST(Device, AFailedRegistrationIsUnbookedAndUnmappedWhicheverItIs) {

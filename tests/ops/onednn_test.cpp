@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "device/catch_error.h"
+#include "device/cpu/cpu_device.h"
 #include "device/cpu/team_scope.h"
 #include "op_test.h"
 #include "ops/linear.h"

@@ -96,6 +96,10 @@ Tensor OpTest::blank(const Shape& shape, const Shape& gaps, DType dtype) {
   return tensor(dtype, shape, Values(static_cast<std::size_t>(shape.elements()), std::nan("")), gaps);
 }
 
+Tensor OpTest::another(const Tensor& original, const Shape& gaps) {
+  return tensor(original.view.dtype(), original.view.shape(), original.values, gaps);
+}
+
 void OpTest::run(const std::vector<Tensor>& tensors, const Operation& operation) {
   std::vector<TensorView> views;
   std::vector<TensorView> without_data;

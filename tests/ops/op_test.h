@@ -13,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "device/cpu/cpu_device.h"
 #include "device/device.h"
 #include "device/stream.h"
 #include "ops/op_context.h"
@@ -21,10 +20,11 @@
 
 namespace lamina::testing {
 
-/// A device whose operations are tested.
+/// A device whose operations are tested, with activations of one dtype.
 struct Backend {
   std::string name;
   std::function<std::unique_ptr<Device>()> create;
+  DType activations;
   double tolerance;  ///< of a result, relative to the norm of the expected one
 };
 
@@ -32,10 +32,8 @@ inline void PrintTo(const Backend& backend, std::ostream* stream) {
   *stream << backend.name;
 }
 
-/// Another device joins every operation's tests by a line here.
-inline std::vector<Backend> backends() {
-  return {{"cpu", [] { return create_cpu_device(); }, 1e-5}};
-}
+/// What the test program tests: each program has one of the files *_backends.cpp, and the same tests.
+std::vector<Backend> backends();
 
 inline std::string backend_name(const ::testing::TestParamInfo<Backend>& info) {
   return info.param.name;
@@ -63,9 +61,15 @@ class OpTest : public ::testing::TestWithParam<Backend> {
   Tensor tensor(DType dtype, const Shape& shape, const Values& values, const Shape& gaps = {});
   /// Normally distributed.
   Tensor random(DType dtype, const Shape& shape, const Shape& gaps = {}, double mean = 0, double deviation = 1);
-  Tensor random(const Shape& shape, const Shape& gaps = {}) { return random(DType::f32, shape, gaps); }
+  Tensor random(const Shape& shape, const Shape& gaps = {}) { return random(activations(), shape, gaps); }
   /// To be written: NaN so far.
-  Tensor blank(const Shape& shape, const Shape& gaps = {}, DType dtype = DType::f32);
+  Tensor blank(const Shape& shape, const Shape& gaps, DType dtype);
+  Tensor blank(const Shape& shape, const Shape& gaps = {}) { return blank(shape, gaps, activations()); }
+  /// A further tensor of the same shape and values.
+  Tensor another(const Tensor& tensor, const Shape& gaps = {});
+
+  DType activations() const { return GetParam().activations; }
+  bool on_cpu() const { return device_->kind() == DeviceKind::cpu; }
 
   /// Runs `operation` on `tensors` in a workspace of exactly the planned size, and checks beside that
   ///  - planning works without data, and asks for the same scratch as running does;

@@ -1,6 +1,6 @@
-#include <cuda_bf16.h>
-
 #include "gpu_probe/kernels.h"
+
+#include <cuda_bf16.h>
 
 namespace lamina::probe {
 namespace {

@@ -48,7 +48,10 @@ class CpuDevice final : public Device {
 
   // All host memory is within this device's reach: only the wait for pending work remains of registration.
   void do_register(std::byte*, std::size_t) override {}
-  void do_unregister(std::byte*, std::size_t) noexcept override { runtime_.drain(); }
+  bool do_unregister(std::byte*, std::size_t) noexcept override {
+    runtime_.drain();
+    return true;
+  }
 
   cpu::CpuRuntime runtime_;
 };

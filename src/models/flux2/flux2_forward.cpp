@@ -94,9 +94,11 @@ void Flux2Forward::run_double_block(const Flux2DoubleBlock& block, ops::OpContex
   }
   attend(part(0, all_tokens()), context);
   for (const auto& [rows, weights, modulation] : streams) {
-    add_projection(context, rows.scratch.hidden(), *weights.out, modulation.attention.gate, rows.scratch.projected(),
-                   rows.residual);
-    add_feed_forward(rows, weights, modulation.feed_forward, context);
+    const Flux2BranchModulation& then = modulation.feed_forward;
+    ops::linear(context, rows.scratch.hidden(), weights.out->view(), rows.scratch.projected());
+    ops::gated_add_norm_modulate(context, rows.scratch.projected(), modulation.attention.gate, rows.residual,
+                                 {then.scale, then.shift, config_.epsilon}, rows.scratch.hidden());
+    add_feed_forward(rows, weights, then.gate, context);
   }
 }
 
@@ -122,12 +124,10 @@ void Flux2Forward::normalise(const Part& part, const Flux2BranchModulation& modu
 
 void Flux2Forward::project_qkv(const Part& part, const ConstTensorView& weight, const Parameter& norm_q,
                                const Parameter& norm_k, ops::OpContext& context) const {
-  const auto rotate = [&](const TensorView& heads, const Parameter& norm) {
-    ops::qk_norm_rope(context, heads, norm.view(), part.cos, part.sin, ops::RopePairs::interleaved, config_.epsilon);
-  };
-  ops::linear(context, part.scratch.hidden(), weight, part.scratch.qkv());
-  rotate(part.scratch.q_heads(), norm_q);
-  rotate(part.scratch.k_heads(), norm_k);
+  const Flux2Activations& scratch = part.scratch;
+  ops::linear(context, scratch.hidden(), weight, scratch.qkv());
+  ops::qk_norm_rope(context, scratch.q_heads(), scratch.k_heads(), {norm_q.view(), norm_k.view(), config_.epsilon},
+                    {part.cos, part.sin, ops::RopePairs::interleaved});
 }
 
 void Flux2Forward::attend(const Part& part, ops::OpContext& context) const {
@@ -137,13 +137,12 @@ void Flux2Forward::attend(const Part& part, ops::OpContext& context) const {
   ops::attention(context, scratch.q_heads(), scratch.k_heads(), scratch.v_heads(), scratch.hidden_heads(), options);
 }
 
-void Flux2Forward::add_feed_forward(const Part& part, const Flux2StreamWeights& weights,
-                                    const Flux2BranchModulation& modulation, ops::OpContext& context) const {
+void Flux2Forward::add_feed_forward(const Part& part, const Flux2StreamWeights& weights, const ConstTensorView& gate,
+                                    ops::OpContext& context) const {
   const Flux2Activations& scratch = part.scratch;
-  normalise(part, modulation, context);
   ops::linear(context, scratch.hidden(), weights.ff_in->view(), scratch.gate_up());
   ops::silu_mul(context, scratch.gate(), scratch.up(), scratch.gate());
-  add_projection(context, scratch.gate(), *weights.ff_out, modulation.gate, scratch.projected(), part.residual);
+  add_projection(context, scratch.gate(), *weights.ff_out, gate, scratch.projected(), part.residual);
 }
 
 }  // namespace lamina

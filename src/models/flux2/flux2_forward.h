@@ -62,7 +62,8 @@ class Flux2Forward {
   void project_qkv(const Part& part, const ConstTensorView& weight, const Parameter& norm_q, const Parameter& norm_k,
                    ops::OpContext& context) const;
   void attend(const Part& part, ops::OpContext& context) const;
-  void add_feed_forward(const Part& part, const Flux2StreamWeights& weights, const Flux2BranchModulation& modulation,
+  /// On what is normalised already.
+  void add_feed_forward(const Part& part, const Flux2StreamWeights& weights, const ConstTensorView& gate,
                         ops::OpContext& context) const;
 
   const Flux2Transformer& transformer_;

@@ -79,9 +79,6 @@ void Qwen3Sample::add_attention(const Qwen3Layer& layer, const Residual& residua
   const auto heads = [&](std::int64_t begin, std::int64_t count) {
     return columns(begin, count).split_last(config_.head_dim);
   };
-  const auto rotate = [&](const TensorView& x, const Parameter& norm) {
-    ops::qk_norm_rope(context, x, norm.view(), inputs_.cos, inputs_.sin, ops::RopePairs::half_split, config_.epsilon);
-  };
   const TensorView q = heads(0, q_width);
   const TensorView k = heads(q_width, kv_width);
   const TensorView v = heads(q_width + kv_width, kv_width);
@@ -89,8 +86,8 @@ void Qwen3Sample::add_attention(const Qwen3Layer& layer, const Residual& residua
 
   ops::rms_norm(context, residual.before, layer.input_norm->view(), config_.epsilon, activations_.normed);
   ops::linear(context, activations_.normed, layer.qkv->view(), columns(0, attended));
-  rotate(q, *layer.q_norm);
-  rotate(k, *layer.k_norm);
+  ops::qk_norm_rope(context, q, k, {layer.q_norm->view(), layer.k_norm->view(), config_.epsilon},
+                    {inputs_.cos, inputs_.sin, ops::RopePairs::half_split});
   ops::AttentionOptions options;
   options.scale = 1.0F / std::sqrt(static_cast<float>(config_.head_dim));
   options.causal = true;
