@@ -21,7 +21,7 @@ enum class HostBackingChoice {
 
 struct EngineConfig {
   std::string model;                               ///< folder in the diffusers layout
-  std::string device = "auto";                     ///< "auto", "cpu"
+  std::string device = "auto";                     ///< "auto", "cpu", "cuda", "cuda:N"
   std::optional<std::size_t> device_memory_bytes;  ///< refuse to use more
   bool load_text_encoder = true;                   ///< off: requests give prompt embeddings
   /// Refuse to pin more host memory than this for weights, staging and results. One limit a process: all engines that

@@ -38,7 +38,7 @@ void EngineFlags::add_to(CLI::App& command) {
 }
 
 void EngineFlags::add_device_to(CLI::App& command) {
-  command.add_option("--device", config.device, "Where to run: auto or cpu")->capture_default_str();
+  command.add_option("--device", config.device, "Where to run: auto, cpu, cuda or cuda:N")->capture_default_str();
   command.add_option("--device-memory", device_memory,
                      "Use no more device memory than this: bytes, or a number with KiB, MiB, GiB, KB, MB or GB");
 }
