@@ -28,7 +28,7 @@ enum class ActivationDType {
 
 struct EngineConfig {
   std::string model;            ///< folder in the diffusers layout
-  std::string device = "auto";  ///< "auto", "cpu"
+  std::string device = "auto";  ///< "auto", "cpu", "cuda", "cuda:N"
   ActivationDType dtype = ActivationDType::automatic;
   std::optional<std::size_t> device_memory_bytes;  ///< refuse to use more
   bool load_text_encoder = true;                   ///< off: requests give prompt embeddings

@@ -43,7 +43,7 @@ void EngineFlags::add_streaming_to(CLI::App& command, CLI::Option* dlo) {
 }
 
 void EngineFlags::add_device_to(CLI::App& command) {
-  command.add_option("--device", config.device, "Where to run: auto or cpu")->capture_default_str();
+  command.add_option("--device", config.device, "Where to run: auto, cpu, cuda or cuda:N")->capture_default_str();
   command
       .add_option("--dtype", dtype,
                   "In which the model computes: float32, bfloat16 (on a GPU), or auto (what suits the "

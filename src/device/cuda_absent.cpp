@@ -4,8 +4,8 @@
 // In place of device/cuda, in a build without CUDA.
 namespace lamina {
 
-std::unique_ptr<Device> create_cuda_device(CudaDeviceOptions) {
-  fail(ErrorCode::unavailable, "{}", cuda_unavailable_reason());
+std::unique_ptr<Device> create_cuda_device(CudaDeviceOptions options) {
+  fail(ErrorCode::unavailable, "cuda:{}: {}", options.index, cuda_unavailable_reason());
 }
 
 std::string cuda_unavailable_reason() {

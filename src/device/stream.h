@@ -16,7 +16,8 @@ class Event;
 enum class CopyDirection { to_device, to_host };
 
 /// An in-order queue of device work. All `_async` calls return before the work is done; one thread launches. The first
-/// error of queued work is kept and thrown by the next `synchronize`; work queued behind it is skipped.
+/// error of queued work is kept and thrown by the next `synchronize`; work queued behind it is skipped, though on a GPU
+/// only that of `run_on_host_async` can be.
 ///
 /// The public calls tell the order checker what they do and hand over to the backend.
 class Stream {

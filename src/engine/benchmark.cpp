@@ -35,7 +35,8 @@ double median(std::vector<double> values) {
 }
 
 std::unique_ptr<Device> make_device(const EngineConfig& config) {
-  return select_device(config.device, config.device_memory_bytes, process_host_memory(config.host_memory_bytes));
+  return create_device(choose_device(config.device), config.device_memory_bytes,
+                       process_host_memory(config.host_memory_bytes));
 }
 
 std::unique_ptr<Pipeline> open_transformer(const EngineConfig& config, DeviceKind device) {

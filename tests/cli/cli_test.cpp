@@ -127,7 +127,8 @@ TEST_F(Cli, RefusalsAreOneLineAndExitCodeTwo) {
   expect_refused(
       run_lamina(generate({"--output", out, "--enable-distributed-layerwise-offload", "--host-memory-limit", "3MiB"})),
       {"out_of_host_memory", "weights ", "staging ", "3.0 MiB allowed by --host-memory-limit"});
-  expect_refused(run_lamina(generate({"--output", out, "--device", "cuda"})), {"unavailable", "cuda"});
+  expect_refused(run_lamina(generate({"--output", out, "--device", "cuda:1000"})), {"unavailable", "cuda:1000: "});
+  expect_refused(run_lamina(generate({"--output", out, "--device", "tpu"})), {"invalid_argument", "tpu", "cuda:N"});
   expect_refused(run_lamina(generate({"--output", out, "--device-memory", "4MiB"})),
                  {"out_of_device_memory", "4.0 MiB"});
   expect_refused(run_lamina(generate({"--output", file("x.tiff")})), {"--output", "PNG"});

@@ -8,6 +8,8 @@ namespace lamina::testing {
 namespace {
 
 struct CpuFactory {
+  static constexpr bool kSkipsDeviceWorkBehindAnError = true;
+
   static std::unique_ptr<Device> create(std::optional<std::size_t> memory_limit_bytes = {}) {
     return create_cpu_device(
         {.memory_limit_bytes = memory_limit_bytes, .host_memory = {}, .virtual_cost = {}, .faults = {}});

@@ -204,7 +204,7 @@ TEST(Configuration, IsRefusedByFieldOrToldToHaveNoEffect) {
   config.dlo_slots = 0;
   EXPECT_THROW(inspect(config), Error);
   config.dlo_slots = 2;
-  config.device = "cuda:0";
+  config.device = "cuda:1000";
   EXPECT_THROW(Engine{config}, Error);
   config.device = "tpu";
   EXPECT_THROW(Engine{config}, Error);
