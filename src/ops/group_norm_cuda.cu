@@ -171,9 +171,8 @@ template <int kCount, typename T>
 void normalise(cudaStream_t stream, const Slices& of, const T* x, const Normalisation& by, Activation activation,
                T* y) {
   const auto run = [&](auto function) {
-    map_rows<kCount>(stream, of.pixels, of.channels, function, Rows<T>{y, of.channels},
-                     Rows<const T>{x, of.channels}, EveryRow<float>{by.centre}, EveryRow<float>{by.scale},
-                     EveryRow<float>{by.shift});
+    map_rows<kCount>(stream, of.pixels, of.channels, function, Rows<T>{y, of.channels}, Rows<const T>{x, of.channels},
+                     EveryRow<float>{by.centre}, EveryRow<float>{by.scale}, EveryRow<float>{by.shift});
   };
   if (activation == Activation::silu)
     run(Normalise<Activation::silu>{});

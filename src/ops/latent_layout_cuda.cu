@@ -36,7 +36,11 @@ struct Pixels {
 
 template <typename T, typename View>
 Pixels<T> pixels_of(const View& view) {
-  return {view.template as<std::remove_const_t<T>>(), view.stride(0), view.stride(1), view.size(2), view.size(1) / 2,
+  return {view.template as<std::remove_const_t<T>>(),
+          view.stride(0),
+          view.stride(1),
+          view.size(2),
+          view.size(1) / 2,
           view.shape().elements() / 4};
 }
 

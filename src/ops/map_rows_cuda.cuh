@@ -104,8 +104,7 @@ __device__ void map_columns(std::int64_t rows, Function function, const Rows<T>&
     if (row + (kRowsAtOnce - 1) * step < rows) {
       map_column<kCount, kRowsAtOnce>(row, step, function, to, from...);
     } else {
-      for (std::int64_t last = row; last < rows; last += step)
-        map_column<kCount, 1>(last, step, function, to, from...);
+      for (std::int64_t last = row; last < rows; last += step) map_column<kCount, 1>(last, step, function, to, from...);
     }
   }
 }

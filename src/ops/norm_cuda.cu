@@ -172,8 +172,8 @@ void layer_norm_modulate(OpContext& context, const ConstTensorView& x, const Con
       using T = decltype(element);
       with_row_parts<T>(x, {x, scale, shift, y}, [&]<int kCount, int kPacks>(unsigned threads) {
         layer_norm_modulate_kernel<kCount, kPacks><<<static_cast<unsigned>(x.size(0)), threads, 0, stream>>>(
-            static_cast<int>(x.size(1)), rows_of<T>(x),
-            ModulationRows<T>{scale.as<T>(), shift.as<T>(), epsilon}, rows_of<T>(y));
+            static_cast<int>(x.size(1)), rows_of<T>(x), ModulationRows<T>{scale.as<T>(), shift.as<T>(), epsilon},
+            rows_of<T>(y));
       });
     });
   });
@@ -185,16 +185,17 @@ void gated_add_norm_modulate(OpContext& context, const ConstTensorView& x, const
   const auto& [scale, shift, epsilon] = modulation;
   cuda_launch(context, "gated_add_norm_modulate", {x, gate, residual, scale, shift}, {residual, y}, {},
               [&](cudaStream_t stream) {
-    with_element(x.dtype(), [&](auto element) {
-      using T = decltype(element);
-      with_row_parts<T>(x, {x, gate, residual, modulation.scale, modulation.shift, y},
-                        [&]<int kCount, int kPacks>(unsigned threads) {
-        gated_add_norm_modulate_kernel<kCount, kPacks><<<static_cast<unsigned>(x.size(0)), threads, 0, stream>>>(
-            static_cast<int>(x.size(1)), rows_of<T>(x), gate.as<T>(), rows_of<T>(residual), modulation_rows<T>(modulation),
-            rows_of<T>(y));
-      });
-    });
-  });
+                with_element(x.dtype(), [&](auto element) {
+                  using T = decltype(element);
+                  with_row_parts<T>(x, {x, gate, residual, modulation.scale, modulation.shift, y},
+                                    [&]<int kCount, int kPacks>(unsigned threads) {
+                                      gated_add_norm_modulate_kernel<kCount, kPacks>
+                                          <<<static_cast<unsigned>(x.size(0)), threads, 0, stream>>>(
+                                              static_cast<int>(x.size(1)), rows_of<T>(x), gate.as<T>(),
+                                              rows_of<T>(residual), modulation_rows<T>(modulation), rows_of<T>(y));
+                                    });
+                });
+              });
 }
 
 void rms_norm(OpContext& context, const ConstTensorView& x, const ConstTensorView& weight, float epsilon,

@@ -226,13 +226,14 @@ void enqueue(cudaStream_t stream, const TensorView& q, const TensorView& k, cons
                                   static_cast<int>(half),
                                   lanes};
     const std::int64_t groups = ceil_div(q.size(1) + k.size(1), kHeadsAtOnce);
-    const std::int64_t threads = std::min<std::int64_t>(ceil_div(groups * lanes, kWarpThreads) * kWarpThreads, kMostThreads);
+    const std::int64_t threads =
+        std::min<std::int64_t>(ceil_div(groups * lanes, kWarpThreads) * kWarpThreads, kMostThreads);
     qk_norm_rope_kernel<kind, kCount, kParts>
         <<<static_cast<unsigned>(q.size(0)), static_cast<unsigned>(threads), 0, stream>>>(of);
   };
   constexpr int kCount = kVectorBytes / sizeof(T) / 2;
-  const bool in_vectors = all_in_packs({q, k, norm.q, norm.k}, 2 * kCount) &&
-                          all_in_packs({rotation.cos, rotation.sin}, kCount);
+  const bool in_vectors =
+      all_in_packs({q, k, norm.q, norm.k}, 2 * kCount) && all_in_packs({rotation.cos, rotation.sin}, kCount);
   if (in_vectors)
     with_parts<kCount>(half, launch);
   else
@@ -249,17 +250,17 @@ void qk_norm_rope(OpContext& context, const TensorView& q, const TensorView& k, 
          kMostFeatures);
   cuda_launch(context, "qk_norm_rope", {q, k, norm.q, norm.k, rotation.cos, rotation.sin}, {q, k}, {},
               [&](cudaStream_t stream) {
-    with_element(q.dtype(), [&](auto element) {
-      with_element(norm.q.dtype(), [&](auto weight) {
-        using T = decltype(element);
-        using Weight = decltype(weight);
-        if (rotation.pairs == RopePairs::interleaved)
-          enqueue<RopePairs::interleaved, T, Weight>(stream, q, k, norm, rotation);
-        else
-          enqueue<RopePairs::half_split, T, Weight>(stream, q, k, norm, rotation);
-      });
-    });
-  });
+                with_element(q.dtype(), [&](auto element) {
+                  with_element(norm.q.dtype(), [&](auto weight) {
+                    using T = decltype(element);
+                    using Weight = decltype(weight);
+                    if (rotation.pairs == RopePairs::interleaved)
+                      enqueue<RopePairs::interleaved, T, Weight>(stream, q, k, norm, rotation);
+                    else
+                      enqueue<RopePairs::half_split, T, Weight>(stream, q, k, norm, rotation);
+                  });
+                });
+              });
 }
 
 }  // namespace lamina::ops::cuda
