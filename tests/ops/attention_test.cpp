@@ -189,7 +189,9 @@ TEST_P(AttentionTest, NeverHoldsTheScoresOfAllTokens) {
   const std::size_t most = (on_cpu() ? 4 : 290) * kMiB;
   EXPECT_LE(scratch_bytes({4608, 24, 128}, {}), most);  // one head's scores would be 81 MiB, all of them 1944 MiB
   EXPECT_LE(scratch_bytes({4608, 24, 128}, {.causal = true}), most);
-  if (!on_cpu()) EXPECT_LE(scratch_bytes({65536, 1, 512}, {}), most);  // 16 GiB
+  if (!on_cpu()) {
+    EXPECT_LE(scratch_bytes({65536, 1, 512}, {}), most);  // 16 GiB
+  }
 }
 
 TEST_P(AttentionTest, RefusesOperandsThatDoNotFit) {
