@@ -1,5 +1,7 @@
 #include "ops/conv.h"
 
+#include <fmt/format.h>
+
 #include "device/catch_error.h"
 #include "op_test.h"
 
@@ -83,9 +85,9 @@ TEST_P(ConvTest, LayoutOfTheWeightsIsNotConfusedBetweenShapes) {
 }
 
 TEST_P(ConvTest, RefusesOperandsThatDoNotFit) {
-  const Tensor x = random({6, 5, 4});
-  const Tensor w = random({3, 4, 3, 3});
-  const Tensor bias = random({3});
+  const Tensor x = random(DType::f32, {6, 5, 4});
+  const Tensor w = random(DType::f32, {3, 4, 3, 3});
+  const Tensor bias = random(DType::f32, {3});
   const auto message = [&](const TensorView& weights, const TensorView& biases, const ops::Conv2dOptions& options,
                            const TensorView& y) {
     const Error thrown = catch_error(
@@ -93,21 +95,55 @@ TEST_P(ConvTest, RefusesOperandsThatDoNotFit) {
     EXPECT_EQ(thrown.code(), ErrorCode::internal);
     return thrown.message();
   };
-  const TensorView y = blank({4, 3, 3}).view;
-  EXPECT_THAT(message(random({3, 5, 3, 3}).view, bias.view, {}, y), HasSubstr("conv2d: operand w is F32 [3, 5, 3, 3]"));
-  EXPECT_THAT(message(w.view, random({4}).view, {}, y), HasSubstr("operand bias is F32 [4]"));
+  const TensorView y = blank({4, 3, 3}, {}, DType::f32).view;
+  EXPECT_THAT(message(random(DType::f32, {3, 5, 3, 3}).view, bias.view, {}, y),
+              HasSubstr("conv2d: operand w is F32 [3, 5, 3, 3]"));
+  EXPECT_THAT(message(w.view, random(DType::f32, {4}).view, {}, y), HasSubstr("operand bias is F32 [4]"));
   EXPECT_THAT(message(w.view, bias.view, {.stride = 2}, y), HasSubstr("operand y is F32 [4, 3, 3]"));
   EXPECT_THAT(message(w.view, bias.view, {.stride = 0}, y), HasSubstr("conv2d: stride 0"));
   EXPECT_THAT(message(w.view, bias.view, {.pad_left = -1}, y), HasSubstr("conv2d: padding -1"));
-  EXPECT_THAT(message(random({3, 4, 7, 3}).view, bias.view, {}, y), HasSubstr("a kernel of 7 on 6 padded pixels"));
-  const Tensor both = random({8, 3, 4});
+  EXPECT_THAT(message(random(DType::f32, {3, 4, 7, 3}).view, bias.view, {}, y),
+              HasSubstr("a kernel of 7 on 6 padded pixels"));
+  const Tensor both = random(DType::f32, {8, 3, 4});
   EXPECT_THAT(catch_error([&] {
                 plan([&](ops::OpContext& context) {
-                  ops::conv2d(context, both.view.slice(0, 0, 5), random({4, 4, 1, 1}).view, random({4}).view, {},
-                              both.view.slice(0, 3, 8));
+                  ops::conv2d(context, both.view.slice(0, 0, 5), random(DType::f32, {4, 4, 1, 1}).view,
+                              random(DType::f32, {4}).view, {}, both.view.slice(0, 3, 8));
                 });
               }).message(),
               HasSubstr("no overlap with operand x"));
+}
+
+TEST_P(ConvTest, ChannelsOfAModel) {
+  const ops::Conv2dOptions same{.stride = 1, .pad_top = 1, .pad_left = 1, .pad_bottom = 1, .pad_right = 1};
+  check({16, 16, 128}, {128, 128, 3, 3}, same, {16, 16, 128});
+  check({16, 16, 128}, {3, 128, 3, 3}, same, {16, 16, 3});
+  check({17, 16, 32}, {256, 32, 3, 3}, same, {17, 16, 256});
+  check({9, 8, 64}, {72, 64, 3, 3}, {.stride = 2, .pad_top = 1, .pad_left = 1, .pad_bottom = 1, .pad_right = 1},
+        {5, 4, 72});
+}
+
+TEST_P(ConvTest, OneByOneWithStrideOrPadding) {
+  check({7, 6, 16}, {8, 16, 1, 1}, {.stride = 2}, {4, 3, 8});
+  check({5, 4, 16}, {8, 16, 1, 1}, {.stride = 1, .pad_top = 1, .pad_left = 0, .pad_bottom = 0, .pad_right = 2},
+        {6, 6, 8});
+}
+
+TEST_P(ConvTest, GivesTheSameBytesAgainAtAnyAddress) {
+  for (const int pad_top : {0, 1}) {
+    const ops::Conv2dOptions options{.stride = 1, .pad_top = pad_top, .pad_left = 1, .pad_bottom = 1, .pad_right = 1};
+    const Tensor x = random({18, 20, 64});
+    const Tensor w = random(DType::bf16, {64, 64, 3, 3});
+    const Tensor bias = random(DType::bf16, {64});
+    const auto convolve = [&] {
+      const Tensor y = blank({17 + pad_top, 20, 64});
+      run({another(x), another(w), another(bias), y},
+          [&](auto& context, const auto& v) { ops::conv2d(context, v[0], v[1], v[2], options, v[3]); });
+      return read(y);
+    };
+    const Values first = convolve();
+    for (int i = 0; i < 20; ++i) EXPECT_EQ(convolve(), first);
+  }
 }
 
 TEST_P(ConvTest, UpsamplingRepeatsPixels) {
@@ -124,7 +160,7 @@ TEST_P(ConvTest, UpsamplingRepeatsPixels) {
   EXPECT_THAT(catch_error([&] {
                 plan([&](ops::OpContext& context) { ops::upsample_nearest_2x(context, x.view, wrong.view); });
               }).message(),
-              HasSubstr("upsample_nearest_2x: operand y is F32 [6, 9, 7]"));
+              HasSubstr(fmt::format("upsample_nearest_2x: operand y is {} [6, 9, 7]", to_string(activations()))));
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, ConvTest, ::testing::ValuesIn(backends()), backend_name);
