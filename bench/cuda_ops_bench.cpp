@@ -3,188 +3,33 @@
 //
 //   lamina_cuda_ops_bench [WORDS]      only lines whose name contains WORDS
 //
-// Columns: bytes of the operands, each read or written once; FLOP; time of one call, the median of series by device
-// events, weights rotated through memory where the L2 cache could keep them; both over the time; the floor, which is
-// the larger of FLOP over the rate of a product of 8192 x 8192 x 8192 and bytes over the rate of a device copy, both
-// measured in this run; time over floor; scratch.
+// Columns: bytes of the operands, each read or written once (a group norm reads its image twice); FLOP; time of one
+// call, the median of series by device events, weights and the operands of memory-bound operations rotated through
+// memory where the L2 cache could keep them; both over the time; the floor, which is the larger of FLOP over the rate
+// of a product of 8192 x 8192 x 8192 and bytes over the rate of a device copy, both measured in this run; time over
+// floor; scratch.
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cstdint>
-#include <cstdio>
 #include <exception>
-#include <functional>
 #include <memory>
-#include <random>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "base/bytes.h"
 #include "device/cuda/cuda_device.h"
-#include "device/cuda/cuda_native.h"
-#include "device/event.h"
+#include "gpu_memory_bound_ops.h"
+#include "gpu_ops_table.h"
 #include "ops/attention.h"
 #include "ops/conv.h"
-#include "ops/linear.h"
-#include "tensor/arena.h"
-#include "tensor/bf16.h"
 
 namespace {
 
 using namespace lamina;
+using namespace lamina::bench;
 
 constexpr std::int64_t kWidth = 4096;
 constexpr std::int64_t kHeadDim = 128;
 constexpr std::int64_t kMlp = 12'288;
-
-/// Device tensors of small random values. `renew` makes room for those of the next line.
-class Tensors {
- public:
-  explicit Tensors(Device& device)
-      : stream_(device.create_stream("fill")), buffer_(device.allocate(kBytes, "tensors")), arena_(whole()) {
-    const PinnedBuffer staging = device.allocate_pinned(kPieceBytes, "staging");
-    auto* values = reinterpret_cast<std::uint16_t*>(staging.data());
-    std::mt19937 engine(1);
-    std::normal_distribution<float> distribution(0.0F, 0.1F);
-    std::generate_n(values, kPieceBytes / sizeof(*values), [&] { return narrow(distribution(engine)); });
-    for (std::size_t begin = 0; begin < kBytes; begin += kPieceBytes)
-      stream_->copy_to_device_async(buffer_.data() + begin, staging.data(), kPieceBytes, "fill");
-    stream_->synchronize();
-  }
-
-  void renew() { arena_ = whole(); }
-  TensorView bf16(const Shape& shape) { return arena_.take(DType::bf16, shape); }
-
-  /// Weights of one shape, enough of them that a cache of 50 MiB holds none until its next turn.
-  std::vector<TensorView> weights(const Shape& shape) {
-    std::vector<TensorView> turns;
-    std::size_t size_bytes = 0;
-    while (size_bytes < 256 * kMiB) size_bytes += turns.emplace_back(bf16(shape)).span_bytes();
-    return turns;
-  }
-
- private:
-  static constexpr std::size_t kBytes = 8 * kGiB;
-  static constexpr std::size_t kPieceBytes = 16 * kMiB;
-
-  Arena whole() { return {buffer_.data(), kBytes}; }
-
-  std::unique_ptr<Stream> stream_;
-  DeviceBuffer buffer_;
-  Arena arena_;
-};
-
-struct Line {
-  std::string name;
-  double flop;
-  std::vector<ConstTensorView> operands;
-  std::function<void(ops::OpContext&, std::size_t call)> run;
-};
-
-double bytes_of(const Line& line) {
-  double bytes = 0;
-  for (const ConstTensorView& operand : line.operands)
-    bytes += static_cast<double>(operand.shape().elements()) * static_cast<double>(size_of(operand.dtype()));
-  return bytes;
-}
-
-class Table {
- public:
-  Table(Device& device, std::string_view words)
-      : device_(device),
-        stream_(device.create_stream("compute")),
-        begin_(device.create_event("begin")),
-        end_(device.create_event("end")),
-        words_(words) {}
-
-  void measure_ceilings(Tensors& tensors);
-  void add(const Line& line);
-
- private:
-  struct Measured {
-    double seconds;
-    std::size_t scratch_bytes;
-  };
-
-  Measured measure(const Line& line);
-  double series_seconds(const Line& line, ops::OpContext& context, int calls);
-
-  static constexpr int kSeries = 9;
-  static constexpr double kSeriesSeconds = 5e-3;
-
-  Device& device_;
-  std::unique_ptr<Stream> stream_;
-  std::unique_ptr<Event> begin_;
-  std::unique_ptr<Event> end_;
-  std::string_view words_;
-  double flop_per_second_ = 0;
-  double bytes_per_second_ = 0;
-};
-
-double Table::series_seconds(const Line& line, ops::OpContext& context, int calls) {
-  stream_->record(*begin_);
-  for (int call = 0; call < calls; ++call) line.run(context, static_cast<std::size_t>(call));
-  stream_->record(*end_);
-  stream_->synchronize();
-  return std::chrono::duration<double>(end_->time() - begin_->time()).count() / calls;
-}
-
-Table::Measured Table::measure(const Line& line) {
-  ops::OpContext plan = ops::OpContext::planning(*stream_);
-  line.run(plan, 0);
-  const DeviceBuffer workspace = device_.allocate(std::max<std::size_t>(plan.peak_bytes(), 1), "workspace");
-  ops::OpContext context(*stream_, workspace.data(), workspace.size_bytes());
-  series_seconds(line, context, 2);  // loads code
-  const double once = series_seconds(line, context, 2);
-  const int calls = std::clamp(static_cast<int>(kSeriesSeconds / once), 2, 200);
-  std::vector<double> seconds;
-  for (int series = 0; series < kSeries; ++series) seconds.push_back(series_seconds(line, context, calls));
-  std::nth_element(seconds.begin(), seconds.begin() + kSeries / 2, seconds.end());
-  return {seconds[kSeries / 2], plan.peak_bytes()};
-}
-
-void Table::add(const Line& line) {
-  if (line.name.find(words_) == std::string::npos) return;
-  const auto [seconds, scratch_bytes] = measure(line);
-  const double bytes = bytes_of(line);
-  const double floor = std::max(line.flop / flop_per_second_, bytes / bytes_per_second_);
-  fmt::print("| {} | {:.1f} MB | {:.4f} T | {:.1f} us | {:.0f} | {:.0f} | {:.1f} us | {:.2f} | {} |\n", line.name,
-             bytes * 1e-6, line.flop * 1e-12, seconds * 1e6, line.flop / seconds * 1e-12, bytes / seconds * 1e-9,
-             floor * 1e6, seconds / floor, format_size(scratch_bytes));
-  std::fflush(stdout);
-}
-
-Line linear(Tensors& tensors, std::string_view name, std::int64_t rows, std::int64_t in, std::int64_t out) {
-  tensors.renew();
-  const TensorView x = tensors.bf16({rows, in});
-  const TensorView y = tensors.bf16({rows, out});
-  const std::vector<TensorView> weights = tensors.weights({out, in});
-  return {
-      fmt::format("linear {}, {} x {} -> {}", name, rows, in, out),
-      2.0 * static_cast<double>(rows * in * out),
-      {x, weights[0], y},
-      [=](ops::OpContext& context, std::size_t call) { ops::linear(context, x, weights[call % weights.size()], y); }};
-}
-
-void Table::measure_ceilings(Tensors& tensors) {
-  const Line product = linear(tensors, "ceiling", 8192, 8192, 8192);
-  flop_per_second_ = product.flop / measure(product).seconds;
-  tensors.renew();
-  const TensorView from = tensors.bf16({kGiB});
-  const TensorView to = tensors.bf16({kGiB});
-  const Line copy{"copy", 0, {from, to}, [=](ops::OpContext& context, std::size_t) {
-                    if (context.is_planning()) return;
-                    cuda::check(cudaMemcpyAsync(to.data(), from.data(), from.span_bytes(), cudaMemcpyDeviceToDevice,
-                                                cuda::native(context.stream())));
-                  }};
-  bytes_per_second_ = bytes_of(copy) / measure(copy).seconds;
-  fmt::print("Ceilings: {:.0f} TFLOP/s (linear of 8192 x 8192 x 8192), {:.0f} GB/s (device copy)\n\n",
-             flop_per_second_ * 1e-12, bytes_per_second_ * 1e-9);
-  fmt::print("| operation | bytes | FLOP | time | TFLOP/s | GB/s | floor | ratio to floor | scratch |\n");
-  fmt::print("|---|---|---|---|---|---|---|---|---|\n");
-}
 
 /// q, k, v in columns of rows that also hold gate and up, out in columns of its concatenation: a single block's layout.
 Line attention(Tensors& tensors, std::int64_t tokens) {
@@ -279,6 +124,7 @@ int main(int argc, char** argv) {
     add_linear(table, tensors);
     add_attention(table, tensors);
     add_convolutions(table, tensors);
+    add_memory_bound(table, tensors);
   } catch (const std::exception& error) {
     fmt::print(stderr, "cuda_ops_bench: {}\n", error.what());
     return 1;

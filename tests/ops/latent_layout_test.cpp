@@ -18,7 +18,7 @@ constexpr std::int64_t kPacked = 4 * kChannels;
 class LatentLayoutTest : public OpTest {
  protected:
   Tensor positive(const Shape& shape) {
-    Values values = random(shape).values;
+    Values values = random(DType::f32, shape).values;
     for (double& value : values) value = 0.5 + std::abs(value);
     return tensor(DType::f32, shape, values);
   }
@@ -40,8 +40,8 @@ class LatentLayoutTest : public OpTest {
 };
 
 TEST_P(LatentLayoutTest, UnpacksTokensToPixels) {
-  const Tensor tokens = random({kRows * kColumns, kPacked});
-  const Tensor mean = random({kPacked});
+  const Tensor tokens = random(DType::f32, {kRows * kColumns, kPacked});
+  const Tensor mean = random(DType::f32, {kPacked});
   const Tensor deviation = positive({kPacked});
   const Tensor pixels = blank({2 * kRows, 2 * kColumns, kChannels});
   run({tokens, mean, deviation, pixels}, [](auto& context, const auto& v) {
@@ -58,9 +58,9 @@ TEST_P(LatentLayoutTest, UnpacksTokensToPixels) {
 TEST_P(LatentLayoutTest, PacksTheFirstChannelsOfPixels) {
   for (const std::int64_t other_channels : {0, 3}) {
     const Tensor pixels = random({2 * kRows, 2 * kColumns, kChannels}, {0, 0, other_channels});
-    const Tensor mean = random({kPacked});
+    const Tensor mean = random(DType::f32, {kPacked});
     const Tensor deviation = positive({kPacked});
-    const Tensor tokens = blank({kRows * kColumns, kPacked});
+    const Tensor tokens = blank({kRows * kColumns, kPacked}, {}, DType::f32);
     run({pixels, mean, deviation, tokens}, [](auto& context, const auto& v) {
       ops::pack_latents(context, v[0], {v[1], v[2]}, v[3]);
     });
@@ -74,8 +74,8 @@ TEST_P(LatentLayoutTest, PacksTheFirstChannelsOfPixels) {
 }
 
 TEST_P(LatentLayoutTest, RefusesOperandsThatDoNotFit) {
-  const Tensor pixels = random({6, 4, 5});
-  const Tensor mean = random({20});
+  const Tensor pixels = random(DType::f32, {6, 4, 5});
+  const Tensor mean = random(DType::f32, {20});
   const auto message = [&](const TensorView& tokens, const TensorView& image, const TensorView& deviation) {
     const Error thrown = catch_error([&] {
       plan([&](ops::OpContext& context) { ops::pack_latents(context, image, {mean.view, deviation}, tokens); });
@@ -83,11 +83,13 @@ TEST_P(LatentLayoutTest, RefusesOperandsThatDoNotFit) {
     EXPECT_EQ(thrown.code(), ErrorCode::internal);
     return thrown.message();
   };
-  const TensorView tokens = blank({6, 20}).view;
-  EXPECT_THAT(message(tokens, random({5, 4, 5}).view, mean.view), HasSubstr("[5, 4, 5] do not form 2x2 patches"));
-  EXPECT_THAT(message(blank({6, 16}).view, pixels.view, mean.view), HasSubstr("pack_latents: operand tokens"));
-  EXPECT_THAT(message(tokens, pixels.view, random({5}).view), HasSubstr("operand deviation is F32 [5]"));
-  const Tensor strided = random({6, 4, 5}, {0, 0, 1});
+  const TensorView tokens = blank({6, 20}, {}, DType::f32).view;
+  EXPECT_THAT(message(tokens, random(DType::f32, {5, 4, 5}).view, mean.view),
+              HasSubstr("[5, 4, 5] do not form 2x2 patches"));
+  EXPECT_THAT(message(blank({6, 16}, {}, DType::f32).view, pixels.view, mean.view),
+              HasSubstr("pack_latents: operand tokens"));
+  EXPECT_THAT(message(tokens, pixels.view, random(DType::f32, {5}).view), HasSubstr("operand deviation is F32 [5]"));
+  const Tensor strided = random(DType::f32, {6, 4, 5}, {0, 0, 1});
   EXPECT_THAT(catch_error([&] {
                 plan([&](ops::OpContext& context) {
                   ops::unpack_latents(context, tokens, {mean.view, mean.view}, strided.view);
