@@ -78,7 +78,7 @@ class Cli : public ::testing::Test {
     return arguments;
   }
 
-  static inline const std::string kModel = testing::models_folder() / "tiny-shapes";
+  static inline const std::string kModel = test_data::models() / "tiny-shapes";
   fs::path folder_;
 };
 

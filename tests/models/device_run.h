@@ -104,12 +104,12 @@ inline void expect_near(std::span<const float> found, std::span<const float> exp
 }
 
 inline const std::string& fixtures_dir() {
-  static const std::string path = testing::fixtures_folder() / "flux2";
+  static const std::string path = test_data::fixtures() / "flux2";
   return path;
 }
 
 inline const std::string& tiny_shapes_dir() {
-  static const std::string path = testing::models_folder() / "tiny-shapes";
+  static const std::string path = test_data::models() / "tiny-shapes";
   return path;
 }
 

@@ -20,7 +20,7 @@ namespace lamina {
 namespace {
 
 std::filesystem::path picture(const std::string& name) {
-  return testing::fixtures_folder() / "images" / name;
+  return test_data::fixtures() / "images" / name;
 }
 
 TEST(QuantizeImage, ClampsAndRoundsToEven) {

@@ -7,11 +7,11 @@
 namespace lamina::testing {
 
 inline std::filesystem::path flux2_fixture(const char* name) {
-  return fixtures_folder() / "flux2" / name;
+  return test_data::fixtures() / "flux2" / name;
 }
 
 inline std::filesystem::path tiny_shapes(const char* component) {
-  return models_folder() / "tiny-shapes" / component;
+  return test_data::models() / "tiny-shapes" / component;
 }
 
 }  // namespace lamina::testing

@@ -14,7 +14,7 @@ using testing::expect_error;
 using testing::TemporaryFolder;
 
 TEST(ModelFolder, DescribesTheDemoModel) {
-  const fs::path path = testing::models_folder() / "tiny-shapes";
+  const fs::path path = test_data::models() / "tiny-shapes";
   const ModelFolder model = ModelFolder::open(path);
   EXPECT_EQ(model.class_name(), "Flux2KleinPipeline");
   EXPECT_FALSE(model.is_distilled());

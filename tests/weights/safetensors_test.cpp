@@ -19,8 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 using testing::crafted_safetensors;
 
-const fs::path kModel = testing::models_folder() / "tiny-shapes";
-const fs::path kFixtures = testing::fixtures_folder() / "flux2";
+const fs::path kModel = test_data::models() / "tiny-shapes";
+const fs::path kFixtures = test_data::fixtures() / "flux2";
 
 /// Element `index` of a tensor, its bytes aligned or not.
 template <typename T>
