@@ -7,13 +7,14 @@ PRESET ?= release
 LAMINA := build/release/src/cli/lamina
 
 .DEFAULT_GOAL := build
-.PHONY: help build demo test check sanitize bench format clean deps check-deps
+.PHONY: help build demo test check check-cuda sanitize bench format clean deps check-deps
 
 help:
 	@echo 'make            build Lamina in build/release'
 	@echo 'make demo       build it and make a picture with the model in models/tiny-shapes'
 	@echo 'make test       build and run the unit tests'
 	@echo 'make check      what CI asks of every change: layout, include arrows, warnings as errors, all tests'
+	@echo 'make check-cuda build the CUDA backend, and test what of it runs without a GPU (needs a CUDA 13 toolkit)'
 	@echo 'make sanitize   the tests under AddressSanitizer, UndefinedBehaviorSanitizer and ThreadSanitizer'
 	@echo 'make bench      run the benchmarks'
 	@echo 'make format     lay out the sources'
@@ -41,6 +42,11 @@ check: check-deps
 	$(MAKE) build PRESET=dev
 	ctest --preset dev-slow
 	ctest --preset dev
+
+check-cuda: deps
+	cmake --preset cuda
+	cmake --build --preset cuda --target lamina_cli gpu_tests lamina_device_cuda_tests lamina_cli_tests
+	ctest --preset cuda --tests-regex '^(device_cuda|cli)\.'
 
 sanitize:
 	$(MAKE) test PRESET=asan

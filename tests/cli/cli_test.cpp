@@ -14,6 +14,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "test_data.h"
 
 namespace lamina::test {
 namespace {
@@ -77,7 +78,7 @@ class Cli : public ::testing::Test {
     return arguments;
   }
 
-  static inline const std::string kModel = LAMINA_MODELS_DIR "/tiny-shapes";
+  static inline const std::string kModel = test_data::models() / "tiny-shapes";
   fs::path folder_;
 };
 

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "pipelines/registry.h"
+#include "test_data.h"
 #include "weights/model_folder.h"
 #include "weights/safetensors_writer.h"
 
@@ -29,7 +30,7 @@ ScratchFolder::~ScratchFolder() {
 }
 
 Fixtures::Fixtures(const std::string& file)
-    : checkpoint_(Checkpoint::open_file(fs::path(LAMINA_FIXTURES_DIR) / "flux2" / file)) {}
+    : checkpoint_(Checkpoint::open_file(test_data::fixtures() / "flux2" / file)) {}
 
 std::vector<float> Fixtures::floats(const std::string& name) const {
   const ConstTensorView tensor = view(name);
@@ -48,7 +49,7 @@ std::string write_noise(const Fixtures& fixtures, const std::string& name, const
 }
 
 fs::path tiny_shapes() {
-  return fs::path(LAMINA_MODELS_DIR) / "tiny-shapes";
+  return test_data::models() / "tiny-shapes";
 }
 
 fs::path micro_model(const fs::path& folder) {
@@ -56,7 +57,7 @@ fs::path micro_model(const fs::path& folder) {
   fs::create_directories(model / "transformer");
   for (const char* entry : {"model_index.json", "scheduler", "text_encoder", "tokenizer", "vae"})
     fs::create_symlink(tiny_shapes() / entry, model / entry);
-  const fs::path fixtures = fs::path(LAMINA_FIXTURES_DIR) / "flux2";
+  const fs::path fixtures = test_data::fixtures() / "flux2";
   fs::create_symlink(fixtures / "micro_config.json", model / "transformer" / "config.json");
   fs::create_symlink(fixtures / "micro_model.safetensors",
                      model / "transformer" / "diffusion_pytorch_model.safetensors");

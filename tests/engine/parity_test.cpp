@@ -5,6 +5,7 @@
 
 #include "engine/engine_fixture.h"
 #include "pipelines/image.h"
+#include "test_data.h"
 
 namespace lamina::test {
 namespace {
@@ -33,7 +34,7 @@ INSTANTIATE_TEST_SUITE_P(Flux2, Parity,
                          [](const auto& parity) { return parity.param.name; });
 
 GenerateRequest recorded_request(const Case& parity) {
-  std::ifstream file(std::string(LAMINA_FIXTURES_DIR) + "/flux2/" + parity.settings);
+  std::ifstream file(test_data::fixtures() / "flux2" / parity.settings);
   const nlohmann::json settings = nlohmann::json::parse(file).at(parity.name);
   GenerateRequest request;
   request.prompt = settings.at("prompt");

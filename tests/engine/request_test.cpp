@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "engine/engine_fixture.h"
 #include "lamina/engine.h"
+#include "test_data.h"
 
 namespace lamina::test {
 namespace {
@@ -67,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(
         Refusal{"prompt_not_utf8", [](auto& r) { r.prompt = "ab\xff"; }, ErrorCode::invalid_argument, {"2"}},
         Refusal{"image_missing", [](auto& r) { r.images = {"no/such.png"}; }, ErrorCode::not_found, {"no/such.png"}},
         Refusal{"image_is_no_picture",
-                [](auto& r) { r.images = {LAMINA_FIXTURES_DIR "/flux2/micro.json"}; },
+                [](auto& r) { r.images = {(test_data::fixtures() / "flux2/micro.json").string()}; },
                 ErrorCode::invalid_argument,
                 {"micro.json"}},
         Refusal{"noise_missing",
@@ -75,7 +76,7 @@ INSTANTIATE_TEST_SUITE_P(
                 ErrorCode::not_found,
                 {"no/such.safetensors"}},
         Refusal{"noise_of_another_name",
-                [](auto& r) { r.noise_file = LAMINA_FIXTURES_DIR "/flux2/micro.safetensors"; },
+                [](auto& r) { r.noise_file = (test_data::fixtures() / "flux2/micro.safetensors").string(); },
                 ErrorCode::not_found,
                 {"micro.safetensors", "noise"}}),
     [](const auto& refusal) { return refusal.param.name; });

@@ -17,6 +17,7 @@
 #include "engine/engine_fixture.h"
 #include "lamina/engine.h"
 #include "pipelines/registry.h"
+#include "test_data.h"
 #include "weights/model_folder.h"
 
 namespace lamina::test {
@@ -188,7 +189,7 @@ TEST(Synthesis, RefusesBeforeItWrites) {
   expect_refused(ErrorCode::invalid_argument, {"unet", "vae"}, plan([](Request& r) { r.components = {"unet"}; }));
   expect_refused(ErrorCode::not_implemented, {"dev", "Qwen3"}, plan([](Request& r) { r.size = "dev"; }));
   expect_refused(ErrorCode::not_found, {"text_encoder", "config.json", "does not exist"},
-                 plan([](Request& r) { r.size = LAMINA_FIXTURES_DIR "/flux2/micro_config.json"; }));
+                 plan([](Request& r) { r.size = (test_data::fixtures() / "flux2/micro_config.json").string(); }));
   expect_refused(ErrorCode::not_found, {"patch_size"},
                  plan([](Request& r) { r.size = (tiny_shapes() / "text_encoder" / "config.json").string(); }));
   expect_refused(ErrorCode::invalid_argument, {"shards 5000"},

@@ -18,6 +18,7 @@
 #include "ops/op_context.h"
 #include "tensor/arena.h"
 #include "tensor/parameter.h"
+#include "test_data.h"
 #include "weights/checkpoint.h"
 
 namespace lamina::test {
@@ -103,12 +104,12 @@ inline void expect_near(std::span<const float> found, std::span<const float> exp
 }
 
 inline const std::string& fixtures_dir() {
-  static const std::string path = std::string(LAMINA_FIXTURES_DIR) + "/flux2";
+  static const std::string path = test_data::fixtures() / "flux2";
   return path;
 }
 
 inline const std::string& tiny_shapes_dir() {
-  static const std::string path = std::string(LAMINA_MODELS_DIR) + "/tiny-shapes";
+  static const std::string path = test_data::models() / "tiny-shapes";
   return path;
 }
 

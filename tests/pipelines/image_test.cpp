@@ -14,12 +14,13 @@
 #include "base/json.h"
 #include "base/temporary_folder.h"
 #include "pipelines/image_decoders.h"
+#include "test_data.h"
 
 namespace lamina {
 namespace {
 
 std::filesystem::path picture(const std::string& name) {
-  return std::filesystem::path(LAMINA_FIXTURES_DIR) / "images" / name;
+  return test_data::fixtures() / "images" / name;
 }
 
 TEST(QuantizeImage, ClampsAndRoundsToEven) {

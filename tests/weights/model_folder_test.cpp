@@ -4,6 +4,7 @@
 
 #include "base/expect_error.h"
 #include "base/temporary_folder.h"
+#include "test_data.h"
 
 namespace lamina {
 namespace {
@@ -13,7 +14,7 @@ using testing::expect_error;
 using testing::TemporaryFolder;
 
 TEST(ModelFolder, DescribesTheDemoModel) {
-  const fs::path path = fs::path(LAMINA_MODELS_DIR) / "tiny-shapes";
+  const fs::path path = test_data::models() / "tiny-shapes";
   const ModelFolder model = ModelFolder::open(path);
   EXPECT_EQ(model.class_name(), "Flux2KleinPipeline");
   EXPECT_FALSE(model.is_distilled());

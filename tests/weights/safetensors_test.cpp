@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/temporary_folder.h"
+#include "test_data.h"
 #include "weights/checkpoint.h"
 #include "weights/crafted_safetensors.h"
 
@@ -18,8 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 using testing::crafted_safetensors;
 
-const fs::path kModel = fs::path(LAMINA_MODELS_DIR) / "tiny-shapes";
-const fs::path kFixtures = fs::path(LAMINA_FIXTURES_DIR) / "flux2";
+const fs::path kModel = test_data::models() / "tiny-shapes";
+const fs::path kFixtures = test_data::fixtures() / "flux2";
 
 /// Element `index` of a tensor, its bytes aligned or not.
 template <typename T>

@@ -11,9 +11,13 @@ namespace lamina::cuda {
 namespace {
 
 cudaError_t set_current(int index) noexcept {
+  // A fresh thread reads as being on device 0, but has no context yet, which the libraries may miss.
+  thread_local bool has_context = false;
   int current = -1;
-  if (cudaGetDevice(&current) == cudaSuccess && current == index) return cudaSuccess;
-  return cudaSetDevice(index);
+  if (has_context && cudaGetDevice(&current) == cudaSuccess && current == index) return cudaSuccess;
+  const cudaError_t status = cudaSetDevice(index);
+  has_context = status == cudaSuccess;
+  return status;
 }
 
 }  // namespace
