@@ -1,14 +1,17 @@
 #include "engine/engine_fixture.h"
 
+#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include <atomic>
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <limits>
 #include <stdexcept>
 
 #include "base/file.h"
+#include "pipelines/image.h"
 #include "pipelines/registry.h"
 #include "test_data.h"
 #include "weights/model_folder.h"
@@ -70,6 +73,53 @@ std::unique_ptr<Generator> make_generator(const fs::path& model, const OffloadOp
                                      options);
 }
 
+void PrintTo(const RecordedCase& recorded, std::ostream* out) {
+  *out << recorded.name;
+}
+
+namespace {
+
+/// The recorded input picture of the edit case as a PNG.
+std::string write_reference(const Fixtures& fixtures, const fs::path& folder) {
+  const ConstTensorView planes = fixtures.view("edit.input");
+  RgbImage image{planes.size(1), planes.size(2), {}};
+  const std::int64_t pixels = image.height * image.width;
+  for (std::int64_t pixel = 0; pixel < pixels; ++pixel)
+    for (std::int64_t channel = 0; channel < 3; ++channel)
+      image.pixels.push_back(planes.as<std::uint8_t>()[channel * pixels + pixel]);
+  const fs::path path = folder / "reference.png";
+  write_png(AtomicFile(path), image, {});
+  return path.string();
+}
+
+}  // namespace
+
+GenerateRequest recorded_request(const RecordedCase& recorded, const Fixtures& fixtures, const fs::path& folder) {
+  const std::string name = recorded.name;
+  std::ifstream file(test_data::fixtures() / "flux2" / recorded.settings);
+  const nlohmann::json settings = nlohmann::json::parse(file).at(name);
+  GenerateRequest request;
+  request.prompt = settings.at("prompt");
+  request.height = settings.at("height").get<std::int64_t>();
+  request.width = settings.at("width").get<std::int64_t>();
+  request.num_inference_steps = settings.at("num_inference_steps").get<std::int64_t>();
+  request.guidance_scale = settings.at("guidance_scale").get<double>();
+  request.keep_tensors = true;
+  request.noise_file = write_noise(fixtures, name + ".noise", folder);
+  if (name == "edit") request.images = {write_reference(fixtures, folder)};
+  return request;
+}
+
+fs::path recorded_model(const RecordedCase& recorded, const fs::path& folder) {
+  return recorded.micro_transformer ? micro_model(folder) : tiny_shapes();
+}
+
+std::vector<float> step_of(const std::vector<float>& latents, std::size_t index, std::size_t steps) {
+  const std::size_t size = latents.size() / steps;
+  return {latents.begin() + static_cast<std::ptrdiff_t>(index * size),
+          latents.begin() + static_cast<std::ptrdiff_t>((index + 1) * size)};
+}
+
 GenerateRequest small_request() {
   GenerateRequest request;
   request.prompt = "a blue square on a white background";
@@ -105,6 +155,18 @@ double mean_difference(const std::vector<float>& a, const std::vector<float>& b)
   double sum = 0;
   for (std::size_t i = 0; i < a.size(); ++i) sum += std::abs(double{a[i]} - double{b[i]});
   return sum / static_cast<double>(a.size());
+}
+
+double relative_difference(const std::vector<float>& actual, const std::vector<float>& expected) {
+  if (actual.size() != expected.size()) return std::numeric_limits<double>::infinity();
+  double difference = 0;
+  double norm = 0;
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    difference += std::pow(double{actual[i]} - double{expected[i]}, 2);
+    norm += std::pow(double{expected[i]}, 2);
+  }
+  const double relative = std::sqrt(difference / norm);
+  return std::isnan(relative) ? std::numeric_limits<double>::infinity() : relative;
 }
 
 const StageReport& stage_of(const Generator& generator, const std::string& stage) {

@@ -1,0 +1,98 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "device/cuda/cuda_device.h"
+#include "engine/engine_fixture.h"
+#include "pipelines/registry.h"
+#include "weights/model_folder.h"
+
+namespace lamina::test {
+namespace {
+
+/// Bars for one dtype of activations: largest differences for float32, relative norms for bfloat16 (an honest emulation
+/// gives 0.014 for velocities, 0.029 for the last latents, 0.45 / 255 for the picture).
+struct Bars {
+  DType dtype;
+  double largest;
+  double velocity;
+  double last_latents;
+};
+
+constexpr Bars kFloat32{DType::f32, 1e-3, 1e-3, 1e-3};
+constexpr Bars kBfloat16{DType::bf16, std::numeric_limits<double>::infinity(), 2e-2, 6e-2};
+
+struct Case {
+  RecordedCase recorded;
+  Bars bars;
+};
+
+void PrintTo(const Case& parity, std::ostream* out) {
+  PrintTo(parity.recorded, out);
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> cases;
+  for (const Bars& bars : {kFloat32, kBfloat16})
+    for (const RecordedCase& recorded : {RecordedCase{"cfg128", "fixtures.safetensors", "fixtures.json", false},
+                                         RecordedCase{"wide", "fixtures.safetensors", "fixtures.json", false},
+                                         RecordedCase{"edit", "fixtures.safetensors", "fixtures.json", false},
+                                         RecordedCase{"micro", "micro.safetensors", "micro.json", true},
+                                         RecordedCase{"micro_odd", "micro.safetensors", "micro.json", true}})
+      cases.push_back({recorded, bars});
+  return cases;
+}
+
+/// noise [1, channels, rows, columns] as tokens [rows * columns, channels].
+std::vector<float> as_tokens(const std::vector<float>& noise, const Shape& shape) {
+  const auto channels = static_cast<std::size_t>(shape[1]);
+  const auto tokens = static_cast<std::size_t>(shape[2] * shape[3]);
+  std::vector<float> result(noise.size());
+  for (std::size_t channel = 0; channel < channels; ++channel)
+    for (std::size_t token = 0; token < tokens; ++token)
+      result[token * channels + channel] = noise[channel * tokens + token];
+  return result;
+}
+
+std::vector<float> difference(const std::vector<float>& a, const std::vector<float>& b) {
+  std::vector<float> result(a.size());
+  for (std::size_t i = 0; i < a.size(); ++i) result[i] = a[i] - b[i];
+  return result;
+}
+
+class GpuParity : public ::testing::TestWithParam<Case> {};
+
+INSTANTIATE_TEST_SUITE_P(Flux2, GpuParity, ::testing::ValuesIn(cases()), [](const auto& parity) {
+  return std::string(parity.param.recorded.name) + (parity.param.bars.dtype == DType::f32 ? "_float32" : "_bfloat16");
+});
+
+TEST_P(GpuParity, StreamedRunMatchesTheReference) {
+  const auto& [recorded, bars] = GetParam();
+  const std::string name = recorded.name;
+  const ScratchFolder scratch;
+  const Fixtures fixtures(recorded.tensors);
+  const GenerateRequest request = recorded_request(recorded, fixtures, scratch.path());
+  Generator generator(create_cuda_device({}),
+                      open_pipeline(ModelFolder::open(recorded_model(recorded, scratch.path())),
+                                    {.text_encoder = true, .activations = bars.dtype}),
+                      {.stream = true, .poison_released = true});
+  const GenerateResult result = generator.generate(request);
+
+  const std::vector<float> latents = tensor_of(result, "latents").values;
+  const std::vector<float> expected = fixtures.floats(name + ".latents");
+  const auto steps = static_cast<std::size_t>(*request.num_inference_steps);
+  EXPECT_LE(largest_difference(latents, expected), bars.largest);
+  // The first step moves the noise by the velocity times a number that both have in common.
+  const std::vector<float> noise = as_tokens(fixtures.floats(name + ".noise"), fixtures.shape(name + ".noise"));
+  EXPECT_LE(relative_difference(difference(step_of(latents, 0, steps), noise),
+                                difference(step_of(expected, 0, steps), noise)),
+            bars.velocity);
+  EXPECT_LE(relative_difference(step_of(latents, steps - 1, steps), step_of(expected, steps - 1, steps)),
+            bars.last_latents);
+  EXPECT_LE(mean_difference(tensor_of(result, "image").values, fixtures.floats(name + ".image")), 1.0 / 255);
+  RecordProperty("last_latents", std::to_string(relative_difference(step_of(latents, steps - 1, steps),
+                                                                    step_of(expected, steps - 1, steps))));
+}
+
+}  // namespace
+}  // namespace lamina::test
