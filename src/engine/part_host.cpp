@@ -42,6 +42,7 @@ PartHost::PartHost(Device& device, Stream& compute, Stream& copy, const std::vec
       loading_need(parts, plans, options), "loading the model",
       options.stream ? "raise the limit, or keep the transformer in its files with --dlo-host-backing mapped"
                      : "raise the limit");
+  for (std::size_t part = 0; part < parts.size(); ++part) run_load_hooks(parts[part].load_hooks, plans[part].bindings);
   for (std::size_t part = 0; part < parts.size(); ++part) {
     if (options.stream) {
       sources_.push_back(make_source(parts[part], std::move(plans[part])));
