@@ -21,7 +21,7 @@ ConfigReader read_config(const ModelFolder& folder, std::string_view component) 
 }
 
 DTypeOf dtypes_of(const Checkpoint& checkpoint) {
-  return [&checkpoint](std::string_view name) { return checkpoint.dtype_of(name); };
+  return [&checkpoint](std::string_view name) { return checkpoint.weight_dtype_of(name); };
 }
 
 void check_component(const Checkpoint& checkpoint, const WeightDemand& demand) {
