@@ -1,15 +1,19 @@
 #include "weights/checkpoint_writer.h"
 
+#include <algorithm>
+
+#include "base/bytes.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "weights/piece_maker.h"
 #include "weights/safetensors_writer.h"
 
 namespace lamina {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::size_t kPieceBytes = kMiB;
 
 std::size_t total_bytes(std::span<const TensorSpec> tensors) {
   std::size_t total = 0;
@@ -20,8 +24,15 @@ std::size_t total_bytes(std::span<const TensorSpec> tensors) {
 void write_file(const fs::path& path, std::span<const TensorSpec> tensors, const TensorFiller& fill) {
   AtomicFile file(path);
   SafetensorsWriter writer(file, tensors);
-  PieceMaker pieces(tensors, fill);
-  while (const auto piece = pieces.next()) writer.write(*piece);
+  std::vector<std::byte> piece(kPieceBytes);
+  for (const TensorSpec& tensor : tensors) {
+    const std::size_t size = tensor.size_bytes();
+    for (std::size_t offset = 0; offset < size; offset += kPieceBytes) {
+      const std::span<std::byte> bytes = std::span(piece).first(std::min(kPieceBytes, size - offset));
+      fill(tensor, offset, bytes);
+      writer.write(bytes);
+    }
+  }
   writer.finish();
   file.commit();
 }
