@@ -1,9 +1,13 @@
 # Warnings and sanitizers of our own code, never of what links us.
 add_library(lamina_build_flags INTERFACE)
-target_compile_options(lamina_build_flags INTERFACE
+set(lamina_warnings
   -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wold-style-cast
   -Wno-missing-field-initializers  # designated initialisers leave out what keeps its default
   $<$<BOOL:${LAMINA_WERROR}>:-Werror>)
+target_compile_options(lamina_build_flags INTERFACE
+  "$<$<COMPILE_LANGUAGE:CXX>:${lamina_warnings}>"
+  # nvcc's generated code breaks the pedantic ones.
+  "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wshadow;--diag-suppress=20012;$<$<BOOL:${LAMINA_WERROR}>:-Werror=all-warnings>>")
 if(LAMINA_SANITIZE)
   list(JOIN LAMINA_SANITIZE "," sanitizers)
   target_compile_options(lamina_build_flags INTERFACE -fsanitize=${sanitizers} -fno-omit-frame-pointer -g)

@@ -19,9 +19,17 @@ enum class HostBackingChoice {
   private_pages  ///< in page-locked images of this process
 };
 
+/// In which the model computes; sums are always float32.
+enum class ActivationDType {
+  automatic,  ///< bfloat16 on a GPU, float32 on the CPU
+  float32,
+  bfloat16  ///< GPUs only
+};
+
 struct EngineConfig {
-  std::string model;                               ///< folder in the diffusers layout
-  std::string device = "auto";                     ///< "auto", "cpu"
+  std::string model;            ///< folder in the diffusers layout
+  std::string device = "auto";  ///< "auto", "cpu"
+  ActivationDType dtype = ActivationDType::automatic;
   std::optional<std::size_t> device_memory_bytes;  ///< refuse to use more
   bool load_text_encoder = true;                   ///< off: requests give prompt embeddings
   /// Refuse to pin more host memory than this for weights, staging and results. One limit a process: all engines that

@@ -39,6 +39,12 @@ void EngineFlags::add_to(CLI::App& command) {
 
 void EngineFlags::add_device_to(CLI::App& command) {
   command.add_option("--device", config.device, "Where to run: auto or cpu")->capture_default_str();
+  command
+      .add_option("--dtype", dtype,
+                  "In which the model computes: float32, bfloat16 (on a GPU), or auto (what suits the "
+                  "device)")
+      ->check(CLI::IsMember({"auto", "float32", "bfloat16"}))
+      ->capture_default_str();
   command.add_option("--device-memory", device_memory,
                      "Use no more device memory than this: bytes, or a number with KiB, MiB, GiB, KB, MB or GB");
 }
@@ -50,6 +56,8 @@ EngineConfig EngineFlags::parsed() const {
   if (result.host_memory_bytes == std::size_t{0})
     fail(ErrorCode::invalid_argument, "--host-memory-limit: {} leaves no memory at all", *host_memory);
   result.dlo_resident_policy = parse_resident_policy(resident_policy, "--dlo-resident-policy");
+  if (dtype == "float32") result.dtype = ActivationDType::float32;
+  if (dtype == "bfloat16") result.dtype = ActivationDType::bfloat16;
   if (host_backing == "mapped") result.dlo_host_backing = HostBackingChoice::mapped;
   if (host_backing == "private") result.dlo_host_backing = HostBackingChoice::private_pages;
   return result;

@@ -14,6 +14,7 @@ struct EngineFlags {
   EngineConfig config;
   std::optional<std::string> device_memory;
   std::optional<std::string> host_memory;
+  std::string dtype = "auto";
   std::string resident_policy = "leading";
   std::string host_backing = "auto";
 

@@ -15,8 +15,9 @@ class Engine::Impl {
  public:
   explicit Impl(const EngineConfig& config) {
     const OffloadOptions options = offload_options(config);
-    std::unique_ptr<Pipeline> pipeline =
-        open_pipeline(ModelFolder::open(config.model), {.text_encoder = config.load_text_encoder});
+    std::unique_ptr<Pipeline> pipeline = open_pipeline(
+        ModelFolder::open(config.model),
+        {.text_encoder = config.load_text_encoder, .activations = activation_dtype(config.dtype, DeviceKind::cpu)});
     notes_ = configuration_notes(config, pipeline->parts());
     generator_.emplace(
         select_device(config.device, config.device_memory_bytes, process_host_memory(config.host_memory_bytes)),

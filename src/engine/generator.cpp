@@ -29,7 +29,7 @@ GenerateResult Generator::generate(const GenerateRequest& request, const Progres
     reports.push_back(runner_.run(*generation->stages()[i], needs[i], progress));
   GenerateResult result = generation->result();
   result.notes = generation->notes();
-  result.report_json = report_json({*device_, host_, pipeline_->parts(), reports, result});
+  result.report_json = report_json({*device_, host_, *pipeline_, reports, result});
   stage_reports_ = std::move(reports);
   return result;
 }

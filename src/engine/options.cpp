@@ -35,6 +35,13 @@ OffloadOptions offload_options(const EngineConfig& config) {
           .poison_released = config.poison_released};
 }
 
+DType activation_dtype(ActivationDType asked, DeviceKind device) {
+  if (asked == ActivationDType::bfloat16 && device == DeviceKind::cpu)
+    fail(ErrorCode::invalid_argument, "dtype bfloat16: the CPU computes in float32 only; use float32 or auto");
+  if (asked == ActivationDType::float32 || device == DeviceKind::cpu) return DType::f32;
+  return DType::bf16;
+}
+
 std::vector<std::string> configuration_notes(const EngineConfig& config, const std::vector<ModelPart>& parts) {
   const EngineConfig standard;
   std::vector<std::string> notes;

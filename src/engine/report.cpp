@@ -20,8 +20,8 @@ Json settings_json(const GenerateResult& result) {
 
 /// Of the transformer: the other parts load as usual.
 PartBacking transformer_backing(const ReportInput& input) {
-  for (std::size_t part = 0; part < input.parts.size(); ++part)
-    if (input.parts[part].is_transformer) return input.host.backing_of(part);
+  for (std::size_t part = 0; part < input.pipeline.parts().size(); ++part)
+    if (input.pipeline.parts()[part].is_transformer) return input.host.backing_of(part);
   return {};
 }
 
@@ -31,6 +31,7 @@ Json configuration_json(const ReportInput& input) {
   const bool refused = options.stream && backing.refusal != MappingRefusal::none;
   const auto limit = input.device.memory().use().limit_bytes;
   return {{"device", input.device.name()},
+          {"dtype", input.pipeline.activations() == DType::bf16 ? "bfloat16" : "float32"},
           {"cpu_threads", input.device.kind() == DeviceKind::cpu ? Json(cpu_team_size()) : Json(nullptr)},
           {"device_memory_limit_bytes", limit ? Json(*limit) : Json(nullptr)},
           {"offload", options.stream ? "dlo" : "off"},
@@ -140,9 +141,9 @@ std::string report_json(const ReportInput& input) {
   Json stages = Json::array();
   std::size_t peak = 0;
   std::size_t model = 0;
-  for (const ModelPart& part : input.parts) model += weight_bytes(part.plan);
+  for (const ModelPart& part : input.pipeline.parts()) model += weight_bytes(part.plan);
   for (const StageReport& stage : input.stages) {
-    stages.push_back(stage_json(stage, input.parts[stage.part]));
+    stages.push_back(stage_json(stage, input.pipeline.parts()[stage.part]));
     peak = std::max(peak, stage.memory.peak_bytes);
   }
   const Json report = {{"settings", settings_json(input.result)},

@@ -14,7 +14,7 @@ namespace lamina {
 struct ReportInput {
   Device& device;
   const PartHost& host;
-  const std::vector<ModelPart>& parts;
+  const Pipeline& pipeline;
   const std::vector<StageReport>& stages;
   const GenerateResult& result;
 };

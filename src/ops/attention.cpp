@@ -1,6 +1,7 @@
 #include "ops/attention.h"
 
 #include "ops/cpu_ops.h"
+#include "ops/cuda_ops.h"
 #include "ops/validate.h"
 
 namespace lamina::ops {
@@ -20,11 +21,11 @@ void attention(OpContext& context, const ConstTensorView& q, const ConstTensorVi
   const Operand queries("attention", "q", q);
   const Operand keys("attention", "k", k);
   const Operand values("attention", "v", v);
-  queries.f32().rank(3).rows();
-  keys.f32().rank(3).shape({k.size(0), k.size(1), q.size(2)}).rows();
-  values.f32().shape(k.shape()).rows();
+  queries.activation(context).rank(3).rows();
+  keys.like(queries).rank(3).shape({k.size(0), k.size(1), q.size(2)}).rows();
+  values.like(queries).shape(k.shape()).rows();
   Operand("attention", "out", out)
-      .f32()
+      .like(queries)
       .shape(q.shape())
       .rows()
       .apart_from(queries)
@@ -36,9 +37,8 @@ void attention(OpContext& context, const ConstTensorView& q, const ConstTensorVi
 
   switch (device_kind(context)) {
     case DeviceKind::cpu: return cpu::attention(context, q, k, v, out, options);
-    case DeviceKind::cuda: break;
+    case DeviceKind::cuda: return cuda::attention(context, q, k, v, out, options);
   }
-  refuse_device("attention", context);
 }
 
 }  // namespace lamina::ops

@@ -15,9 +15,9 @@ struct AttentionOptions {
 };
 
 /// out = softmax(scale q kᵀ + mask) v, head by head; query head h uses key/value head h / (heads / kv_heads).
-/// q, out [queries, heads, head_dim]; k, v [keys, kv_heads, head_dim]; f32, tokens and heads may be strided, out does
-/// not overlap the others. Never holds the scores of more than one head, nor of more queries than a fixed scratch
-/// holds. Scratch depends on the options too: plan with those of the run.
+/// q, out [queries, heads, head_dim]; k, v [keys, kv_heads, head_dim]; activations of one dtype, tokens and heads may
+/// be strided, out does not overlap the others. Never holds the scores of more than one head, nor of more queries than
+/// a fixed scratch holds. Scratch depends on the options too: plan with those of the run.
 void attention(OpContext& context, const ConstTensorView& q, const ConstTensorView& k, const ConstTensorView& v,
                const TensorView& out, const AttentionOptions& options);
 

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "ops/cpu_ops.h"
+#include "ops/cuda_ops.h"
 #include "ops/validate.h"
 
 namespace lamina::ops {
@@ -25,32 +26,30 @@ Shape convolved(const ConstTensorView& x, const ConstTensorView& w, const Conv2d
 void conv2d(OpContext& context, const ConstTensorView& x, const ConstTensorView& w, const ConstTensorView& bias,
             const Conv2dOptions& options, const TensorView& y) {
   const Operand input("conv2d", "x", x);
-  input.f32().rank(3).contiguous();
+  input.activation(context).rank(3).contiguous();
   Operand("conv2d", "w", w).f32_or_bf16().rank(4).shape({w.size(0), x.size(2), w.size(2), w.size(3)}).contiguous();
   Operand("conv2d", "bias", bias).f32_or_bf16().shape({w.size(0)}).contiguous();
-  Operand("conv2d", "y", y).f32().shape(convolved(x, w, options)).contiguous().apart_from(input);
+  Operand("conv2d", "y", y).like(input).shape(convolved(x, w, options)).contiguous().apart_from(input);
 
   switch (device_kind(context)) {
     case DeviceKind::cpu: return cpu::conv2d(context, x, w, bias, options, y);
-    case DeviceKind::cuda: break;
+    case DeviceKind::cuda: return cuda::conv2d(context, x, w, bias, options, y);
   }
-  refuse_device("conv2d", context);
 }
 
 void upsample_nearest_2x(OpContext& context, const ConstTensorView& x, const TensorView& y) {
   const Operand input("upsample_nearest_2x", "x", x);
-  input.f32().rank(3).contiguous();
+  input.activation(context).rank(3).contiguous();
   Operand("upsample_nearest_2x", "y", y)
-      .f32()
+      .like(input)
       .shape({2 * x.size(0), 2 * x.size(1), x.size(2)})
       .contiguous()
       .apart_from(input);
 
   switch (device_kind(context)) {
     case DeviceKind::cpu: return cpu::upsample_nearest_2x(context, x, y);
-    case DeviceKind::cuda: break;
+    case DeviceKind::cuda: return cuda::upsample_nearest_2x(context, x, y);
   }
-  refuse_device("upsample_nearest_2x", context);
 }
 
 }  // namespace lamina::ops

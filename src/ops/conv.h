@@ -15,14 +15,14 @@ struct Conv2dOptions {
 };
 
 /// y = conv(x, w) + bias, cross-correlation as in the field's frameworks.
-/// x [height, width, in], y [height', width', out] f32 contiguous (channels last); w [out, in, kh, kw] contiguous and
-/// bias [out], f32 or bf16. height' = (height + pad_top + pad_bottom - kh) / stride + 1, width' likewise.
-/// y must not overlap x.
+/// x [height, width, in], y [height', width', out] activations, contiguous (channels last); w [out, in, kh, kw]
+/// contiguous and bias [out], f32 or bf16. height' = (height + pad_top + pad_bottom - kh) / stride + 1, width'
+/// likewise. y must not overlap x.
 void conv2d(OpContext& context, const ConstTensorView& x, const ConstTensorView& w, const ConstTensorView& bias,
             const Conv2dOptions& options, const TensorView& y);
 
-/// Nearest-neighbour: y[2i + a, 2j + b] = x[i, j]. x [height, width, channels], y [2 height, 2 width, channels], f32
-/// contiguous, not overlapping.
+/// Nearest-neighbour: y[2i + a, 2j + b] = x[i, j]. x [height, width, channels], y [2 height, 2 width, channels],
+/// activations, contiguous, not overlapping.
 void upsample_nearest_2x(OpContext& context, const ConstTensorView& x, const TensorView& y);
 
 }  // namespace lamina::ops

@@ -5,7 +5,7 @@
 
 namespace lamina::ops {
 
-// Activations are [rows, features] f32 with contiguous features; rows may be strided.
+// Activations are [rows, features] with contiguous features; rows may be strided. Latents and velocities are f32.
 
 /// y = silu(x). y may be x.
 void silu(OpContext& context, const ConstTensorView& x, const TensorView& y);
@@ -16,7 +16,7 @@ void silu_mul(OpContext& context, const ConstTensorView& gate, const ConstTensor
 /// y += x.
 void add(OpContext& context, const ConstTensorView& x, const TensorView& y);
 
-/// y += gate * x, gate [features] f32.
+/// y += gate * x, gate [features] of their dtype.
 void gated_add(OpContext& context, const ConstTensorView& x, const ConstTensorView& gate, const TensorView& y);
 
 /// y = x, converted between f32 and bf16 (round to nearest even) or copied; any rank, both contiguous.

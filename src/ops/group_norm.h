@@ -14,7 +14,7 @@ struct GroupNormOptions {
 };
 
 /// y = activation((x - mean) / sqrt(variance + epsilon) * weight + bias), mean and variance per group over all pixels.
-/// x, y [height, width, channels] f32 contiguous; weight, bias [channels], f32 or bf16. y may be x.
+/// x, y [height, width, channels] activations, contiguous; weight, bias [channels], f32 or bf16. y may be x.
 void group_norm(OpContext& context, const ConstTensorView& x, const ConstTensorView& weight,
                 const ConstTensorView& bias, const GroupNormOptions& options, const TensorView& y);
 

@@ -14,7 +14,7 @@ struct LatentNormalisation {
 };
 
 /// tokens [height * width, 4 * channels] -> pixels [2 height, 2 width, channels] (channels last), x * deviation + mean.
-/// Both f32 contiguous.
+/// Both contiguous; tokens f32, pixels activations.
 void unpack_latents(OpContext& context, const ConstTensorView& tokens, const LatentNormalisation& normalisation,
                     const TensorView& pixels);
 

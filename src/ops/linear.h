@@ -8,7 +8,7 @@
 namespace lamina::ops {
 
 /// y = x wᵀ (+ bias).
-/// x [rows, in], y [rows, out]: activations (f32), rows may be strided, features contiguous.
+/// x [rows, in], y [rows, out]: activations, rows may be strided, features contiguous; y is f32 or of x's dtype.
 /// w [out, in] contiguous, f32 or bf16. bias [out], f32 or bf16.
 /// y must not overlap x. Accumulates in f32.
 void linear(OpContext& context, const ConstTensorView& x, const ConstTensorView& w, const TensorView& y,

@@ -1,6 +1,7 @@
 #include "ops/norm.h"
 
 #include "ops/cpu_ops.h"
+#include "ops/cuda_ops.h"
 #include "ops/validate.h"
 
 namespace lamina::ops {
@@ -10,11 +11,11 @@ void layer_norm_modulate(OpContext& context, const ConstTensorView& x, const Con
   const Operand input("layer_norm_modulate", "x", x);
   const Operand scales("layer_norm_modulate", "scale", scale);
   const Operand shifts("layer_norm_modulate", "shift", shift);
-  input.f32().rank(2).rows();
-  scales.f32().shape({x.size(1)}).contiguous();
-  shifts.f32().shape({x.size(1)}).contiguous();
+  input.activation(context).rank(2).rows();
+  scales.like(input).shape({x.size(1)}).contiguous();
+  shifts.like(input).shape({x.size(1)}).contiguous();
   Operand("layer_norm_modulate", "y", y)
-      .f32()
+      .like(input)
       .shape(x.shape())
       .rows()
       .same_or_apart_from(input)
@@ -23,23 +24,21 @@ void layer_norm_modulate(OpContext& context, const ConstTensorView& x, const Con
 
   switch (device_kind(context)) {
     case DeviceKind::cpu: return cpu::layer_norm_modulate(context, x, scale, shift, epsilon, y);
-    case DeviceKind::cuda: break;
+    case DeviceKind::cuda: return cuda::layer_norm_modulate(context, x, scale, shift, epsilon, y);
   }
-  refuse_device("layer_norm_modulate", context);
 }
 
 void rms_norm(OpContext& context, const ConstTensorView& x, const ConstTensorView& weight, float epsilon,
               const TensorView& y) {
   const Operand input("rms_norm", "x", x);
-  input.f32().rank(2).rows();
+  input.activation(context).rank(2).rows();
   Operand("rms_norm", "weight", weight).f32_or_bf16().shape({x.size(1)}).contiguous();
-  Operand("rms_norm", "y", y).f32().shape(x.shape()).rows().same_or_apart_from(input);
+  Operand("rms_norm", "y", y).like(input).shape(x.shape()).rows().same_or_apart_from(input);
 
   switch (device_kind(context)) {
     case DeviceKind::cpu: return cpu::rms_norm(context, x, weight, epsilon, y);
-    case DeviceKind::cuda: break;
+    case DeviceKind::cuda: return cuda::rms_norm(context, x, weight, epsilon, y);
   }
-  refuse_device("rms_norm", context);
 }
 
 }  // namespace lamina::ops

@@ -6,12 +6,12 @@
 namespace lamina::ops {
 
 /// y = LN(x) (1 + scale) + shift, LN over the features without affine parameters.
-/// x, y [rows, features] f32, rows may be strided; scale, shift [features] f32. y may be x.
+/// x, y [rows, features] activations, rows may be strided; scale, shift [features] of their dtype. y may be x.
 void layer_norm_modulate(OpContext& context, const ConstTensorView& x, const ConstTensorView& scale,
                          const ConstTensorView& shift, float epsilon, const TensorView& y);
 
 /// y = x / sqrt(mean(x²) + epsilon) * weight over the features.
-/// x, y [rows, features] f32, rows may be strided; weight [features], f32 or bf16. y may be x.
+/// x, y [rows, features] activations, rows may be strided; weight [features], f32 or bf16. y may be x.
 void rms_norm(OpContext& context, const ConstTensorView& x, const ConstTensorView& weight, float epsilon,
               const TensorView& y);
 

@@ -9,6 +9,8 @@ namespace lamina::ops {
 /// Where operations run and the scratch memory they share. Every operation takes one as its first argument, checks its
 /// operands (throws internal naming the operation and the shapes) and enqueues its work; nothing is allocated.
 ///
+/// Activations are f32; on CUDA they may be bf16, then all activations of one operation are. Sums are f32.
+///
 /// A context without workspace plans: operations check their operands and note the scratch they would need, but run
 /// nothing, and operands may lack data. Running a model once on a planning context therefore measures its workspace.
 /// Operations on one stream run in order, so they share the same scratch bytes.

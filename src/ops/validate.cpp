@@ -66,6 +66,16 @@ const Operand& Operand::dtype(std::initializer_list<DType> allowed) const {
        to_string(view_.dtype()), fmt::join(names, ", "));
 }
 
+const Operand& Operand::activation(const OpContext& context) const {
+  return device_kind(context) == DeviceKind::cuda ? f32_or_bf16() : f32();
+}
+
+const Operand& Operand::like(const Operand& other) const {
+  if (view_.dtype() != other.view_.dtype())
+    reject(fmt::format("{} as operand {}", to_string(other.view_.dtype()), other.name_));
+  return *this;
+}
+
 const Operand& Operand::rank(std::size_t expected) const {
   if (view_.rank() != expected) reject(fmt::format("rank {}", expected));
   const auto extents = view_.shape().extents();
@@ -100,7 +110,8 @@ const Operand& Operand::same_or_apart_from(const Operand& other) const {
 }
 
 void refuse_device(std::string_view operation, const OpContext& context) {
-  fail(ErrorCode::not_implemented, "{}: no version for device {}", operation, context.stream().device().name());
+  fail(ErrorCode::unavailable, "{}: this build has no version for device {}", operation,
+       context.stream().device().name());
 }
 
 }  // namespace lamina::ops

@@ -21,6 +21,10 @@ class Operand {
   const Operand& dtype(std::initializer_list<DType> allowed) const;
   const Operand& f32() const { return dtype({DType::f32}); }
   const Operand& f32_or_bf16() const { return dtype({DType::f32, DType::bf16}); }
+  /// An activation: f32, and on CUDA bf16 as well.
+  const Operand& activation(const OpContext& context) const;
+  /// Of the same dtype as `other`.
+  const Operand& like(const Operand& other) const;
 
   /// No empty axis either.
   const Operand& rank(std::size_t expected) const;
@@ -47,7 +51,7 @@ inline DeviceKind device_kind(const OpContext& context) {
   return context.stream().device().kind();
 }
 
-/// Throws not_implemented: the operation has no version for the context's device.
+/// Throws unavailable: this build has no version of the operation for the context's device.
 [[noreturn]] void refuse_device(std::string_view operation, const OpContext& context);
 
 }  // namespace lamina::ops

@@ -79,9 +79,10 @@ class Generation {
   virtual GenerateResult result() = 0;
 };
 
-/// What of a model is opened.
+/// What of a model is opened, and how it computes.
 struct PipelineOptions {
-  bool text_encoder = true;  ///< false: requests give prompt embeddings
+  bool text_encoder = true;        ///< false: requests give prompt embeddings
+  DType activations = DType::f32;  ///< f32, or bf16 on devices that have it
 };
 
 /// A model family's way from request to picture, for one checkpoint. Holds configurations and module trees, no bytes of
@@ -90,6 +91,8 @@ class Pipeline {
  public:
   virtual ~Pipeline() = default;
   virtual const std::vector<ModelPart>& parts() const = 0;
+  /// Dtype of the activations on the device.
+  virtual DType activations() const = 0;
   /// Throws invalid_argument naming the field of the request, found and allowed values; not_found, corrupt for files.
   virtual std::unique_ptr<Generation> start(const GenerateRequest& request) = 0;
 };

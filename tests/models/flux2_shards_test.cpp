@@ -323,8 +323,8 @@ TEST_P(Flux2Shards, DoNotRunYet) {
   const auto take = [&](std::int64_t rows, std::int64_t columns) { return arena.take(DType::f32, {rows, columns}); };
   const Flux2Inputs inputs{take(2, config.text_channels), take(3, config.in_channels), take(5, config.head_dim / 2),
                            take(5, config.head_dim / 2), 3};
-  const Flux2Modulation modulation(config, arena);
-  const Flux2Activations activations(config, 5, arena);
+  const Flux2Modulation modulation(config, DType::f32, arena);
+  const Flux2Activations activations(config, 5, DType::f32, arena);
   expect_error(ErrorCode::not_implemented, {"tensor parallelism of degree " + std::to_string(GetParam().degree)},
                [&] { const Flux2Forward forward(transformer, inputs, modulation, activations, arena); });
 }

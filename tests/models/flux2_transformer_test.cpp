@@ -64,7 +64,7 @@ struct Step {
 class StepOnDevice {
  public:
   StepOnDevice(const Flux2Transformer& transformer, const Step& step, Arena& arena)
-      : transformer_(transformer), step_(step), modulation_(transformer.config(), arena) {
+      : transformer_(transformer), step_(step), modulation_(transformer.config(), DType::f32, arena) {
     const Flux2Config& config = transformer.config();
     const auto tokens = static_cast<std::int64_t>(step.positions.size());
     const auto take = [&](std::int64_t rows, std::int64_t columns) { return arena.take(DType::f32, {rows, columns}); };
@@ -73,7 +73,7 @@ class StepOnDevice {
     image_ = take(static_cast<std::int64_t>(step.image.size()) / config.in_channels, config.in_channels);
     cos_ = take(tokens, config.head_dim / 2);
     sin_ = take(tokens, config.head_dim / 2);
-    const Flux2Activations activations(config, tokens, arena);
+    const Flux2Activations activations(config, tokens, DType::f32, arena);
     for (std::size_t i = 0; i < step.texts.size(); ++i) {
       texts_.push_back(take(tokens - image_.size(0), config.text_channels));
       forwards_.emplace_back(transformer, Flux2Inputs{texts_.back(), image_, cos_, sin_, step.velocity_tokens},

@@ -56,7 +56,7 @@ class PromptsOnDevice {
     constexpr std::int64_t kTokens = Qwen3Config::kPromptTokens;
     cos_ = arena.take(DType::f32, {kTokens, config.head_dim / 2});
     sin_ = arena.take(DType::f32, {kTokens, config.head_dim / 2});
-    const Qwen3Activations activations(config, kTokens, arena);
+    const Qwen3Activations activations(config, kTokens, DType::f32, arena);
     for (const Ids& ids : prompts) {
       embeddings_.push_back(arena.take(DType::f32, {kTokens, config.hidden}));
       const Qwen3Inputs inputs{embeddings_.back(), cos_, sin_, static_cast<std::int64_t>(ids.size())};

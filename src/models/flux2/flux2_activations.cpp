@@ -2,11 +2,11 @@
 
 namespace lamina {
 
-Flux2Activations::Flux2Activations(const Flux2Config& config, std::int64_t tokens, Arena& arena)
+Flux2Activations::Flux2Activations(const Flux2Config& config, std::int64_t tokens, DType dtype, Arena& arena)
     : width_(config.width()),
       mlp_width_(config.mlp_width),
       head_dim_(config.head_dim),
-      columns_(arena.take(DType::f32, {tokens, 4 * width_ + 2 * mlp_width_})) {}
+      columns_(arena.take(dtype, {tokens, 4 * width_ + 2 * mlp_width_})) {}
 
 Flux2Activations Flux2Activations::rows(std::int64_t begin, std::int64_t end) const {
   Flux2Activations result = *this;

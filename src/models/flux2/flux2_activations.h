@@ -5,7 +5,7 @@
 
 namespace lamina {
 
-/// Scratch activations of a forward pass, f32, a row for each token of the joint sequence. Forwards that run one after
+/// Scratch activations of a forward pass, a row for each token of the joint sequence. Forwards that run one after
 /// the other on one stream share them: nothing in here outlives a block. A view: the memory is the arena's.
 ///
 /// With D = width and M = mlp_width, the columns of a row are
@@ -18,7 +18,7 @@ namespace lamina {
 /// * `projected` is what comes back to the residual stream, in the place of q, which is dead by then.
 class Flux2Activations {
  public:
-  Flux2Activations(const Flux2Config& config, std::int64_t tokens, Arena& arena);
+  Flux2Activations(const Flux2Config& config, std::int64_t tokens, DType dtype, Arena& arena);
 
   std::int64_t tokens() const { return columns_.size(0); }
   /// The part of tokens [begin, end).

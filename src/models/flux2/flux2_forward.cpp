@@ -13,9 +13,9 @@
 namespace lamina {
 namespace {
 
-void expect_shape(const ConstTensorView& view, const Shape& shape, std::string_view what) {
-  expects(view.dtype() == DType::f32 && view.shape() == shape, "Flux2Forward: {} is {} {}, expected F32 {}", what,
-          to_string(view.dtype()), to_string(view.shape()), to_string(shape));
+void expect(const ConstTensorView& view, DType dtype, const Shape& shape, std::string_view what) {
+  expects(view.dtype() == dtype && view.shape() == shape, "Flux2Forward: {} is {} {}, expected {} {}", what,
+          to_string(view.dtype()), to_string(view.shape()), to_string(dtype), to_string(shape));
 }
 
 /// y += gate * (x wᵀ), by way of `product`.
@@ -33,17 +33,18 @@ Flux2Forward::Flux2Forward(const Flux2Transformer& transformer, const Flux2Input
       config_(transformer.config()),
       modulation_(modulation),
       inputs_(inputs),
-      residual_(arena.take(DType::f32, {inputs.text.size(0) + inputs.image.size(0), config_.width()})),
+      residual_(arena.take(inputs.image.dtype(), {inputs.text.size(0) + inputs.image.size(0), config_.width()})),
       velocity_(arena.take(DType::f32, {inputs.velocity_tokens, config_.out_channels})),
       activations_(activations.rows(0, all_tokens())) {
   if (const std::int64_t degree = transformer.tensor_parallel().degree; degree != 1)
     fail(ErrorCode::not_implemented, "a FLUX.2 transformer cannot run with tensor parallelism of degree {} yet, only 1",
          degree);
+  const DType dtype = inputs.image.dtype();
   const Shape angles{all_tokens(), config_.head_dim / 2};
-  expect_shape(inputs.text, {inputs.text.size(0), config_.text_channels}, "text");
-  expect_shape(inputs.image, {inputs.image.size(0), config_.in_channels}, "image");
-  expect_shape(inputs.cos, angles, "cos");
-  expect_shape(inputs.sin, angles, "sin");
+  expect(inputs.text, dtype, {inputs.text.size(0), config_.text_channels}, "text");
+  expect(inputs.image, dtype, {inputs.image.size(0), config_.in_channels}, "image");
+  expect(inputs.cos, DType::f32, angles, "cos");
+  expect(inputs.sin, DType::f32, angles, "sin");
   expects(inputs.velocity_tokens >= 1 && inputs.velocity_tokens <= inputs.image.size(0),
           "Flux2Forward: a velocity of {} tokens out of {}", inputs.velocity_tokens, inputs.image.size(0));
 }

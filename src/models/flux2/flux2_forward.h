@@ -11,11 +11,11 @@
 
 namespace lamina {
 
-/// What one forward pass reads: f32 on the device, contiguous.
+/// What one forward pass reads, on the device, contiguous. Activations have the dtype of `image`.
 struct Flux2Inputs {
   ConstTensorView text;   ///< [text tokens, text_channels]
   ConstTensorView image;  ///< [image tokens, in_channels]: the picture's tokens, then those of reference images
-  ConstTensorView cos;    ///< [text + image tokens, head_dim / 2], see `flux2_rope_table`
+  ConstTensorView cos;    ///< [text + image tokens, head_dim / 2] f32, see `flux2_rope_table`
   ConstTensorView sin;
   std::int64_t velocity_tokens = 0;  ///< the first image tokens, for which a velocity is asked
 };
@@ -39,7 +39,7 @@ class Flux2Forward {
 
   /// The residual stream, text rows first: [text + image tokens, width]. Complete between units.
   ConstTensorView residual() const { return residual_; }
-  /// [velocity_tokens, out_channels], noise minus data; complete after `finish`.
+  /// [velocity_tokens, out_channels] f32, noise minus data; complete after `finish`.
   TensorView velocity() const { return velocity_; }
 
  private:

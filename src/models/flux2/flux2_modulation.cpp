@@ -13,8 +13,8 @@ ConstTensorView as_row(const ConstTensorView& vector) {
 
 }  // namespace
 
-Flux2Modulation::Flux2Modulation(const Flux2Config& config, Arena& arena) : width_(config.width()) {
-  const auto take = [&](std::int64_t vectors) { return arena.take(DType::f32, {1, vectors * width_}); };
+Flux2Modulation::Flux2Modulation(const Flux2Config& config, DType dtype, Arena& arena) : width_(config.width()) {
+  const auto take = [&](std::int64_t vectors) { return arena.take(dtype, {1, vectors * width_}); };
   hidden_ = take(1);
   embedding_ = take(1);
   if (config.has_guidance) guidance_embedding_ = take(1);

@@ -8,7 +8,7 @@
 
 namespace lamina {
 
-/// How a timestep shapes one residual branch: y += gate * f(LN(y) (1 + scale) + shift). Views of [width] f32.
+/// How a timestep shapes one residual branch: y += gate * f(LN(y) (1 + scale) + shift). Views of [width].
 struct Flux2BranchModulation {
   ConstTensorView shift;
   ConstTensorView scale;
@@ -28,10 +28,11 @@ class Flux2Modulation {
     ConstTensorView shift;
   };
 
-  Flux2Modulation(const Flux2Config& config, Arena& arena);
+  Flux2Modulation(const Flux2Config& config, DType dtype, Arena& arena);
 
   /// Enqueues the computation; the transformer's outside weights are bound. `timestep` and `guidance` are rows of
-  /// `flux2_sinusoid` [timestep_channels] f32 on the device; guidance goes with the guidance embedding.
+  /// `flux2_sinusoid` [timestep_channels] on the device, of the modulation's dtype; guidance goes with the guidance
+  /// embedding.
   void compute(ops::OpContext& context, const Flux2Transformer& transformer, const ConstTensorView& timestep,
                const std::optional<ConstTensorView>& guidance = std::nullopt) const;
 
@@ -49,7 +50,7 @@ class Flux2Modulation {
   DoubleBlock double_block(const TensorView& vectors) const { return {branch(vectors, 0), branch(vectors, 3)}; }
 
   std::int64_t width_;
-  // [1, n width] f32 each.
+  // [1, n width] each.
   TensorView hidden_;
   TensorView embedding_;
   TensorView guidance_embedding_;

@@ -45,7 +45,7 @@ void Flux2VaeDecoder::project_in(Flux2VaePass& pass, Arena& arena, const ConstTe
   const std::size_t mark = arena.used_bytes();
   ConstTensorView input = latent;
   if (post_quant_conv_) {
-    const TensorView mixed = arena.take(DType::f32, latent.shape());
+    const TensorView mixed = arena.take(latent.dtype(), latent.shape());
     pass.conv(*post_quant_conv_, latent, mixed);
     input = mixed;
   }
@@ -57,7 +57,7 @@ void Flux2VaeDecoder::decode(ops::OpContext& context, Arena& arena, const ConstT
                              const TensorView& image) const {
   expects(latent.rank() == 3, "a latent of shape {}", to_string(latent.shape()));
   const std::size_t mark = arena.used_bytes();
-  FeatureMap x(arena, largest_map(latent.size(0) * latent.size(1)));
+  FeatureMap x(arena, latent.dtype(), largest_map(latent.size(0) * latent.size(1)));
   Flux2VaePass pass(context, arena, config_.norm_groups);
 
   project_in(pass, arena, latent, x);

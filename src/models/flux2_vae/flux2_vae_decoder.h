@@ -24,10 +24,10 @@ class Flux2VaeDecoder {
   const OffloadPlan& plan() const noexcept { return plan_; }
   std::vector<Parameter*> parameters() { return weights_.parameters(); }
 
-  /// latent [h, w, latent_channels] -> image [factor h, factor w, 3], about -1..1 but not clamped; both f32,
-  /// contiguous, channels last, factor = `spatial_factor`. Enqueues on the context's stream and returns; `arena` is as
-  /// it was afterwards, its memory in use until the stream is done. On a measuring arena, with views that lack data and
-  /// parameters bound shape-only, it runs in planning contexts only.
+  /// latent [h, w, latent_channels] -> image [factor h, factor w, 3], about -1..1 but not clamped; both of one
+  /// activation dtype, contiguous, channels last, factor = `spatial_factor`. Enqueues on the context's stream and
+  /// returns; `arena` is as it was afterwards, its memory in use until the stream is done. On a measuring arena, with
+  /// views that lack data and parameters bound shape-only, it runs in planning contexts only.
   void decode(ops::OpContext& context, Arena& arena, const ConstTensorView& latent, const TensorView& image) const;
 
  private:

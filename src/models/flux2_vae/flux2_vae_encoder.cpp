@@ -45,7 +45,7 @@ void Flux2VaeEncoder::project_out(Flux2VaePass& pass, Arena& arena, const Featur
   // The moments are mean and log variance side by side; only the mean is asked for.
   if (!quant_conv_) return pass.conv_leading(conv_out_, x.view(), mean);
   const std::size_t mark = arena.used_bytes();
-  const TensorView moments = arena.take(DType::f32, {x.height(), x.width(), 2 * config_.latent_channels});
+  const TensorView moments = arena.take(x.dtype(), {x.height(), x.width(), 2 * config_.latent_channels});
   pass.conv(conv_out_, x.view(), moments);
   pass.conv_leading(*quant_conv_, moments, mean);
   arena.rewind(mark);
@@ -57,7 +57,7 @@ void Flux2VaeEncoder::encode(ops::OpContext& context, Arena& arena, const ConstT
   expects(mean.rank() == 3 && mean.size(2) == config_.latent_channels, "a mean of shape {}, expected {} channels",
           to_string(mean.shape()), config_.latent_channels);
   const std::size_t mark = arena.used_bytes();
-  FeatureMap x(arena, largest_map(image.size(0) * image.size(1)));
+  FeatureMap x(arena, image.dtype(), largest_map(image.size(0) * image.size(1)));
   Flux2VaePass pass(context, arena, config_.norm_groups);
 
   pass.conv(conv_in_, image, x.become(image.size(0), image.size(1), conv_in_.weight->spec().shape[0]));

@@ -24,10 +24,10 @@ class Flux2VaeEncoder {
   const OffloadPlan& plan() const noexcept { return plan_; }
   std::vector<Parameter*> parameters() { return weights_.parameters(); }
 
-  /// image [factor h, factor w, 3] in -1..1 -> mean [h, w, latent_channels] of the posterior, its mode; both f32,
-  /// contiguous, channels last, factor = `spatial_factor`. Enqueues on the context's stream and returns; `arena` is as
-  /// it was afterwards, its memory in use until the stream is done. On a measuring arena, with views that lack data and
-  /// parameters bound shape-only, it runs in planning contexts only.
+  /// image [factor h, factor w, 3] in -1..1 -> mean [h, w, latent_channels] of the posterior, its mode; both of one
+  /// activation dtype, contiguous, channels last, factor = `spatial_factor`. Enqueues on the context's stream and
+  /// returns; `arena` is as it was afterwards, its memory in use until the stream is done. On a measuring arena, with
+  /// views that lack data and parameters bound shape-only, it runs in planning contexts only.
   void encode(ops::OpContext& context, Arena& arena, const ConstTensorView& image, const TensorView& mean) const;
 
  private:

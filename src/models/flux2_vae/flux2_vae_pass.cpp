@@ -26,7 +26,7 @@ const TensorView& FeatureMap::become(std::int64_t height, std::int64_t width, st
   const Shape shape{height, width, channels};
   expects(shape.elements() <= memory_.size(0), "a feature map {} in memory for {} elements", to_string(shape),
           memory_.size(0));
-  view_ = TensorView(memory_.data(), DType::f32, shape);
+  view_ = TensorView(memory_.data(), memory_.dtype(), shape);
   return view_;
 }
 
@@ -69,8 +69,8 @@ void Flux2VaePass::resnet(const Flux2VaeResnet& layer, FeatureMap& x) {
   const std::int64_t width = x.width();
   const std::int64_t in = x.channels();
   const std::int64_t out = layer.conv1.weight->spec().shape[0];
-  FeatureMap branch(arena_, height * width * std::max(in, out));
-  const TensorView hidden = arena_.take(DType::f32, {height, width, out});
+  FeatureMap branch(arena_, x.dtype(), height * width * std::max(in, out));
+  const TensorView hidden = arena_.take(x.dtype(), {height, width, out});
 
   norm(layer.norm1, x.view(), ops::Activation::silu, branch.become(height, width, in));
   conv(layer.conv1, branch.view(), hidden);
@@ -90,9 +90,9 @@ void Flux2VaePass::attention(const Flux2VaeAttention& layer, FeatureMap& x) {
   const std::size_t mark = arena_.used_bytes();
   const std::int64_t channels = x.channels();
   const TensorView pixels = rows_of(x.view());
-  const TensorView normed = arena_.take(DType::f32, x.view().shape());
+  const TensorView normed = arena_.take(x.dtype(), x.view().shape());
   const TensorView mixed = rows_of(normed);
-  const TensorView qkv = arena_.take(DType::f32, {pixels.size(0), 3 * channels});
+  const TensorView qkv = arena_.take(x.dtype(), {pixels.size(0), 3 * channels});
   const auto head = [&](std::int64_t part) {
     return qkv.slice(1, part * channels, (part + 1) * channels).split_last(channels);
   };
@@ -111,7 +111,7 @@ void Flux2VaePass::attention(const Flux2VaeAttention& layer, FeatureMap& x) {
 void Flux2VaePass::downsample(const Flux2VaeConv& layer, FeatureMap& x) {
   expects(x.height() % 2 == 0 && x.width() % 2 == 0, "a feature map of {} has no half", to_string(x.view().shape()));
   const std::size_t mark = arena_.used_bytes();
-  const TensorView half = arena_.take(DType::f32, {x.height() / 2, x.width() / 2, x.channels()});
+  const TensorView half = arena_.take(x.dtype(), {x.height() / 2, x.width() / 2, x.channels()});
   ops::conv2d(context_, x.view(), layer.weight->view(), layer.bias->view(),
               {.stride = 2, .pad_top = 0, .pad_left = 0, .pad_bottom = 1, .pad_right = 1}, half);
   ops::cast(context_, half, x.become(half.size(0), half.size(1), half.size(2)));
@@ -120,7 +120,7 @@ void Flux2VaePass::downsample(const Flux2VaeConv& layer, FeatureMap& x) {
 
 void Flux2VaePass::upsample(const Flux2VaeConv& layer, FeatureMap& x) {
   const std::size_t mark = arena_.used_bytes();
-  const TensorView twice = arena_.take(DType::f32, {2 * x.height(), 2 * x.width(), x.channels()});
+  const TensorView twice = arena_.take(x.dtype(), {2 * x.height(), 2 * x.width(), x.channels()});
   ops::upsample_nearest_2x(context_, x.view(), twice);
   conv(layer, twice, x.become(twice.size(0), twice.size(1), twice.size(2)));
   arena_.rewind(mark);

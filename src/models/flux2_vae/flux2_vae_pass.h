@@ -9,13 +9,14 @@
 
 namespace lamina {
 
-/// A feature map [height, width, channels], f32, in memory for a given number of elements, whose shape changes as
+/// A feature map [height, width, channels] in memory for a given number of elements, whose shape changes as
 /// layers rework it in place. A view: the memory is the arena's.
 class FeatureMap {
  public:
-  FeatureMap(Arena& arena, std::int64_t capacity) : memory_(arena.take(DType::f32, {capacity})) {}
+  FeatureMap(Arena& arena, DType dtype, std::int64_t capacity) : memory_(arena.take(dtype, {capacity})) {}
 
   const TensorView& view() const noexcept { return view_; }
+  DType dtype() const noexcept { return memory_.dtype(); }
   std::int64_t height() const { return view_.size(0); }
   std::int64_t width() const { return view_.size(1); }
   std::int64_t channels() const { return view_.size(2); }

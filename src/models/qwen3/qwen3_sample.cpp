@@ -21,30 +21,30 @@ std::int64_t columns_needed(const Qwen3Config& config) {
   return std::max(attention, 2 * config.intermediate);
 }
 
-void expect_shape(const ConstTensorView& view, const Shape& shape, std::string_view what) {
-  expects(view.dtype() == DType::f32 && view.shape() == shape, "Qwen3Sample: {} is {} {}, expected F32 {}", what,
-          to_string(view.dtype()), to_string(view.shape()), to_string(shape));
+void expect(const ConstTensorView& view, DType dtype, const Shape& shape, std::string_view what) {
+  expects(view.dtype() == dtype && view.shape() == shape, "Qwen3Sample: {} is {} {}, expected {} {}", what,
+          to_string(view.dtype()), to_string(view.shape()), to_string(dtype), to_string(shape));
 }
 
 }  // namespace
 
-Qwen3Activations::Qwen3Activations(const Qwen3Config& config, std::int64_t tokens, Arena& arena)
-    : normed(arena.take(DType::f32, {tokens, config.hidden})),
-      columns(arena.take(DType::f32, {tokens, columns_needed(config)})) {}
+Qwen3Activations::Qwen3Activations(const Qwen3Config& config, std::int64_t tokens, DType dtype, Arena& arena)
+    : normed(arena.take(dtype, {tokens, config.hidden})),
+      columns(arena.take(dtype, {tokens, columns_needed(config)})) {}
 
 Qwen3Sample::Qwen3Sample(const Qwen3TextEncoder& encoder, const Qwen3Inputs& inputs,
                          const Qwen3Activations& activations, Arena& arena)
     : encoder_(encoder), config_(encoder.config()), inputs_(inputs), activations_(activations) {
   const std::int64_t tokens = inputs.embeddings.size(0);
-  expect_shape(inputs.embeddings, {tokens, config_.hidden}, "embeddings");
-  expect_shape(inputs.cos, {tokens, config_.head_dim / 2}, "cos");
-  expect_shape(inputs.sin, {tokens, config_.head_dim / 2}, "sin");
+  expect(inputs.embeddings, inputs.embeddings.dtype(), {tokens, config_.hidden}, "embeddings");
+  expect(inputs.cos, DType::f32, {tokens, config_.head_dim / 2}, "cos");
+  expect(inputs.sin, DType::f32, {tokens, config_.head_dim / 2}, "sin");
   expects(activations.normed.size(0) == tokens, "Qwen3Sample: {} tokens in activations for {}", tokens,
           activations.normed.size(0));
   expects(inputs.valid_tokens >= 1 && inputs.valid_tokens <= tokens, "Qwen3Sample: {} valid tokens of {}",
           inputs.valid_tokens, tokens);
   const auto states = static_cast<std::int64_t>(kHiddenStates.size());
-  hidden_states_ = arena.take(DType::f32, {tokens, states * config_.hidden});
+  hidden_states_ = arena.take(inputs.embeddings.dtype(), {tokens, states * config_.hidden});
 }
 
 void Qwen3Sample::run_unit(std::size_t unit, ops::OpContext& context) {

@@ -9,19 +9,19 @@
 
 namespace lamina {
 
-/// Scratch activations of a text encoder, f32, shared by samples that run on one stream. A view: the memory is the
+/// Scratch activations of a text encoder, shared by samples that run on one stream. A view: the memory is the
 /// arena's. `columns` holds | q | k | v | attended | in a layer's first half, | gate | up | in its second.
 struct Qwen3Activations {
   TensorView normed;   ///< [tokens, hidden]: a projection's input, and then what comes back from the half layer
   TensorView columns;  ///< [tokens, ...]
 
-  Qwen3Activations(const Qwen3Config& config, std::int64_t tokens, Arena& arena);
+  Qwen3Activations(const Qwen3Config& config, std::int64_t tokens, DType dtype, Arena& arena);
 };
 
-/// What one prompt's pass reads: f32 on the device, contiguous.
+/// What one prompt's pass reads, on the device, contiguous. Activations have the dtype of `embeddings`.
 struct Qwen3Inputs {
   ConstTensorView embeddings;  ///< [tokens, hidden], see `gather_embeddings`
-  ConstTensorView cos;         ///< [tokens, head_dim / 2], see `qwen3_rope_table`
+  ConstTensorView cos;         ///< [tokens, head_dim / 2] f32, see `qwen3_rope_table`
   ConstTensorView sin;
   std::int64_t valid_tokens = 0;  ///< the tokens behind these are padding: no token attends to them
 };

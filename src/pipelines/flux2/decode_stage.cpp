@@ -9,8 +9,8 @@ void DecodeStage::lay_out(Arena& arena) {
   tokens_ = arena.take(DType::f32, {job_.grid.tokens(), config.packed_channels()});
   mean_ = arena.take(DType::f32, {config.packed_channels()});
   deviation_ = arena.take(DType::f32, {config.packed_channels()});
-  pixels_ = arena.take(DType::f32, {job_.height / factor, job_.width / factor, config.latent_channels});
-  image_ = arena.take(DType::f32, {job_.height, job_.width, Flux2VaeConfig::kImageChannels});
+  pixels_ = arena.take(model_.activations(), {job_.height / factor, job_.width / factor, config.latent_channels});
+  image_ = arena.take(model_.activations(), {job_.height, job_.width, Flux2VaeConfig::kImageChannels});
 }
 
 void DecodeStage::upload(StagingUploader& uploader) {
@@ -25,11 +25,11 @@ void DecodeStage::run_outside(ops::OpContext& context) {
 }
 
 std::size_t DecodeStage::result_bytes() const {
-  return FloatDownload::host_bytes(image_.shape().elements());
+  return FloatDownload::host_bytes(image_.dtype(), image_.shape().elements());
 }
 
 void DecodeStage::download(Stream& stream) {
-  download_ = FloatDownload(stream.device(), image_.shape().elements());
+  download_ = FloatDownload(stream.device(), image_.dtype(), image_.shape().elements());
   download_.copy_async(stream, image_);
 }
 

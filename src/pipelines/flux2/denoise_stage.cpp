@@ -20,16 +20,18 @@ void DenoiseStage::lay_out(Arena& arena) {
   step_ = 0;
   texts_.clear();
   branches_.clear();
+  const DType activations_dtype = model_.activations();
   tokens_ = arena.take(DType::f32, {image_tokens, config.in_channels});
+  model_tokens_ = activations_dtype == DType::f32 ? tokens_ : arena.take(activations_dtype, tokens_.shape());
   cos_ = arena.take(DType::f32, {all_tokens, config.head_dim / 2});
   sin_ = arena.take(DType::f32, {all_tokens, config.head_dim / 2});
-  timesteps_ = arena.take(DType::f32, {job_.steps, config.timestep_channels});
-  if (config.has_guidance) guidance_ = arena.take(DType::f32, {1, config.timestep_channels});
-  modulation_.emplace(config, arena);
-  const Flux2Activations activations(config, all_tokens, arena);
+  timesteps_ = arena.take(activations_dtype, {job_.steps, config.timestep_channels});
+  if (config.has_guidance) guidance_ = arena.take(activations_dtype, {1, config.timestep_channels});
+  modulation_.emplace(config, activations_dtype, arena);
+  const Flux2Activations activations(config, all_tokens, activations_dtype, arena);
   for (std::size_t branch = 0; branch < job_.branches; ++branch) {
-    texts_.push_back(arena.take(DType::f32, {text_tokens(), config.text_channels}));
-    branches_.emplace_back(model_.transformer(), Flux2Inputs{texts_.back(), tokens_, cos_, sin_, latent_tokens()},
+    texts_.push_back(arena.take(activations_dtype, {text_tokens(), config.text_channels}));
+    branches_.emplace_back(model_.transformer(), Flux2Inputs{texts_.back(), model_tokens_, cos_, sin_, latent_tokens()},
                            *modulation_, activations, arena);
   }
 }
@@ -55,10 +57,11 @@ void DenoiseStage::upload(StagingUploader& uploader) {
   for (std::size_t branch = 0; branch < texts_.size(); ++branch)
     upload_floats(uploader, job_.prompt_embeds[branch], texts_[branch]);
   if (job_.request.keep_tensors)
-    step_download_ = FloatDownload(uploader.stream().device(), job_.steps * latents().shape().elements());
+    step_download_ = FloatDownload(uploader.stream().device(), DType::f32, job_.steps * latents().shape().elements());
 }
 
 void DenoiseStage::begin(ops::OpContext& context) {
+  if (model_tokens_.dtype() != tokens_.dtype()) ops::cast(context, tokens_, model_tokens_);
   modulation_->compute(context, model_.transformer(), timesteps_.slice(0, step_, step_ + 1), guidance_);
   for (const Flux2Forward& branch : branches_) branch.begin(context);
 }
@@ -81,11 +84,11 @@ void DenoiseStage::finish(ops::OpContext& context) {
 
 std::size_t DenoiseStage::result_bytes() const {
   const std::int64_t downloads = job_.request.keep_tensors ? job_.steps + 1 : 1;
-  return FloatDownload::host_bytes(downloads * latents().shape().elements());
+  return FloatDownload::host_bytes(DType::f32, downloads * latents().shape().elements());
 }
 
 void DenoiseStage::download(Stream& stream) {
-  download_ = FloatDownload(stream.device(), latents().shape().elements());
+  download_ = FloatDownload(stream.device(), DType::f32, latents().shape().elements());
   download_.copy_async(stream, latents());
 }
 

@@ -40,7 +40,8 @@ class DenoiseStage final : public Stage, private PassMember {
   const Flux2Model& model_;
   Flux2Job& job_;
   std::int64_t step_ = 0;
-  TensorView tokens_;  ///< [latent and reference tokens, channels]
+  TensorView tokens_;        ///< [latent and reference tokens, channels]
+  TensorView model_tokens_;  ///< the same as the transformer reads them: a copy, unless activations are f32
   TensorView cos_;
   TensorView sin_;
   TensorView timesteps_;                ///< [steps, timestep channels]

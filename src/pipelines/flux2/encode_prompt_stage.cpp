@@ -12,9 +12,9 @@ void EncodePromptStage::lay_out(Arena& arena) {
   downloads_.clear();
   cos_ = arena.take(DType::f32, {tokens, config.head_dim / 2});
   sin_ = arena.take(DType::f32, {tokens, config.head_dim / 2});
-  const Qwen3Activations activations(config, tokens, arena);
+  const Qwen3Activations activations(config, tokens, model_.activations(), arena);
   for (const PromptTokens& prompt : job_.prompts) {
-    embeddings_.push_back(arena.take(DType::f32, {tokens, config.hidden}));
+    embeddings_.push_back(arena.take(model_.activations(), {tokens, config.hidden}));
     samples_.emplace_back(model_.text_encoder(),
                           Qwen3Inputs{embeddings_.back(), cos_, sin_, static_cast<std::int64_t>(prompt.real_count)},
                           activations, arena);
@@ -38,14 +38,14 @@ std::vector<PassMember*> EncodePromptStage::members() {
 std::size_t EncodePromptStage::result_bytes() const {
   std::size_t size = 0;
   for (const Qwen3Sample& sample : samples_)
-    size += FloatDownload::host_bytes(sample.hidden_states().shape().elements());
+    size += FloatDownload::host_bytes(model_.activations(), sample.hidden_states().shape().elements());
   return size;
 }
 
 void EncodePromptStage::download(Stream& stream) {
   for (const Qwen3Sample& sample : samples_) {
     const TensorView states = sample.hidden_states();
-    downloads_.emplace_back(stream.device(), states.shape().elements()).copy_async(stream, states);
+    downloads_.emplace_back(stream.device(), states.dtype(), states.shape().elements()).copy_async(stream, states);
   }
 }
 

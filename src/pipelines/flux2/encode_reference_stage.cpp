@@ -7,8 +7,8 @@ void EncodeReferenceStage::lay_out(Arena& arena) {
   const std::int64_t factor = config.spatial_factor();
   const ReferenceImage& image = reference_.image;
   arena_ = &arena;
-  image_ = arena.take(DType::f32, {image.height, image.width, Flux2VaeConfig::kImageChannels});
-  pixels_ = arena.take(DType::f32, {image.height / factor, image.width / factor, config.latent_channels});
+  image_ = arena.take(model_.activations(), {image.height, image.width, Flux2VaeConfig::kImageChannels});
+  pixels_ = arena.take(model_.activations(), {image.height / factor, image.width / factor, config.latent_channels});
   mean_ = arena.take(DType::f32, {config.packed_channels()});
   deviation_ = arena.take(DType::f32, {config.packed_channels()});
   tokens_ = arena.take(DType::f32, {reference_.grid.tokens(), config.packed_channels()});
@@ -26,11 +26,11 @@ void EncodeReferenceStage::run_outside(ops::OpContext& context) {
 }
 
 std::size_t EncodeReferenceStage::result_bytes() const {
-  return FloatDownload::host_bytes(tokens_.shape().elements());
+  return FloatDownload::host_bytes(tokens_.dtype(), tokens_.shape().elements());
 }
 
 void EncodeReferenceStage::download(Stream& stream) {
-  download_ = FloatDownload(stream.device(), tokens_.shape().elements());
+  download_ = FloatDownload(stream.device(), tokens_.dtype(), tokens_.shape().elements());
   download_.copy_async(stream, tokens_);
 }
 

@@ -34,6 +34,8 @@ class Flux2Model {
   Flux2Model& operator=(const Flux2Model&) = delete;
 
   bool is_distilled() const noexcept { return is_distilled_; }
+  /// Dtype of the activations on the device.
+  DType activations() const noexcept { return activations_; }
   const Tokenizer& tokenizer() const;
   const FlowMatchScheduler& scheduler() const noexcept { return scheduler_; }
   const LatentGeometry& geometry() const { return vae().geometry; }
@@ -79,6 +81,7 @@ class Flux2Model {
   std::filesystem::path path_;
   bool is_distilled_;
   bool opens_text_encoder_;
+  DType activations_;
   FlowMatchScheduler scheduler_;
   Checkpoint transformer_checkpoint_;
   Flux2Config transformer_config_;

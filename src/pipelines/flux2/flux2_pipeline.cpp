@@ -119,6 +119,7 @@ class Flux2Pipeline final : public Pipeline {
   Flux2Pipeline(const ModelFolder& folder, const PipelineOptions& options) : model_(folder, options) {}
 
   const std::vector<ModelPart>& parts() const override { return model_.parts(); }
+  DType activations() const override { return model_.activations(); }
   std::unique_ptr<Generation> start(const GenerateRequest& request) override {
     return std::make_unique<Flux2Generation>(model_, request);
   }

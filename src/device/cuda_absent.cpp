@@ -1,0 +1,15 @@
+#include "base/error.h"
+#include "device/cuda/cuda_device.h"
+
+// In place of device/cuda, in a build without CUDA.
+namespace lamina {
+
+std::unique_ptr<Device> create_cuda_device(CudaDeviceOptions) {
+  fail(ErrorCode::unavailable, "{}", cuda_unavailable_reason());
+}
+
+std::string cuda_unavailable_reason() {
+  return "this build has no CUDA backend; it is built with the CMake preset cuda, where there is a CUDA 13 toolkit";
+}
+
+}  // namespace lamina
