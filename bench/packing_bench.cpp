@@ -101,7 +101,7 @@ BENCHMARK(copy_mapping)->Arg(4)->Arg(16)->Arg(64)->Unit(benchmark::kMillisecond)
 BENCHMARK(pack_plain)->Arg(4)->Arg(16)->Arg(64)->Unit(benchmark::kMillisecond)->UseRealTime();
 BENCHMARK(pack_heads)->Arg(4)->Unit(benchmark::kMillisecond)->UseRealTime();
 BENCHMARK(pack_cast)->Arg(4)->Unit(benchmark::kMillisecond)->UseRealTime();
-BENCHMARK(pack_transposed)->Arg(4)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(pack_transposed)->Arg(4)->Arg(64)->Arg(256)->Unit(benchmark::kMillisecond)->UseRealTime();
 
 }  // namespace
 }  // namespace lamina

@@ -26,6 +26,11 @@ void HostMemoryBudget::check_fits(std::span<const MemoryNeed> needs, std::string
   warn_beyond(read_available_memory(root_), total_bytes(needs));
 }
 
+bool HostMemoryBudget::fits_comfortably(std::span<const MemoryNeed> needs) const {
+  const std::optional<std::size_t> available = read_available_memory(root_);
+  return bookings_.fits(needs, system_limits()) && (!available || total_bytes(needs) <= *available);
+}
+
 std::vector<MemoryLimit> HostMemoryBudget::system_limits() const {
   std::vector<MemoryLimit> limits;
   for (const CgroupMemory& group : read_cgroup_limits(root_))

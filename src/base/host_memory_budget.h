@@ -29,6 +29,9 @@ class HostMemoryBudget {
   /// Books nothing; throws as `reserve` does where the needs together do not fit. `advice` ends the message.
   void check_fits(std::span<const MemoryNeed> needs, std::string_view purpose, std::string_view advice) const;
 
+  /// Whether no limit refuses the needs, and the system calls as much available.
+  bool fits_comfortably(std::span<const MemoryNeed> needs) const;
+
   /// `limit_bytes` is the explicit one.
   MemoryUse use() const { return bookings_.use(); }
   /// Those of control groups, as they stand now, innermost first.

@@ -64,6 +64,11 @@ void MemoryBudget::check_fits(std::span<const MemoryNeed> needs, std::string_vie
   refuse(fmt::format("{} asked for {} ({})", format_size(total), purpose, parts), *limit, advice);
 }
 
+bool MemoryBudget::fits(std::span<const MemoryNeed> needs, std::span<const MemoryLimit> further) const {
+  const std::lock_guard lock(mutex_);
+  return exceeded_by(total_bytes(needs), further) == nullptr;
+}
+
 MemoryUse MemoryBudget::use() const {
   const std::lock_guard lock(mutex_);
   MemoryUse use{limit_ ? std::optional(limit_->limit_bytes) : std::nullopt, used_bytes_, peak_bytes_, {}};

@@ -69,6 +69,9 @@ class MemoryBudget {
   void check_fits(std::span<const MemoryNeed> needs, std::string_view purpose, std::string_view advice,
                   std::span<const MemoryLimit> further = {}) const;
 
+  /// Whether `check_fits` would let the needs pass.
+  bool fits(std::span<const MemoryNeed> needs, std::span<const MemoryLimit> further = {}) const;
+
   MemoryUse use() const;
   /// Peaks start again from what is used now.
   void reset_peak();

@@ -52,7 +52,16 @@ Json stack_json(const StackRow& row) {
           {"units", std::move(units)}};
 }
 
-Json part_json(const ModelPart& part, const OffloadOptions& options) {
+/// Where the part's weights would be on the host, and why not in the files. Null where none stays on the host.
+Json backing_json(const HostWeightPlan& plan, const OffloadOptions& options) {
+  if (!options.stream) return nullptr;
+  const bool refused = plan.refusal != MappingRefusal::none;
+  return {{"backing", to_string(plan.backing)},
+          {"refusal", refused ? Json(to_string(plan.refusal)) : Json(nullptr)},
+          {"reason", refused ? Json(plan.reason) : Json(nullptr)}};
+}
+
+Json part_json(const ModelPart& part, const HostWeightPlan& host, const OffloadOptions& options) {
   const PartMemory memory = plan_memory(part.plan, options.residency());
   Json stacks = Json::array();
   std::size_t inside = 0;
@@ -62,6 +71,7 @@ Json part_json(const ModelPart& part, const OffloadOptions& options) {
   }
   return {{"component", part.plan.component},
           {"checkpoint", part.checkpoint.path().filename().string()},
+          {"host_weights", backing_json(host, options)},
           {"dtype_bytes", dtype_bytes(part.plan)},
           {"bytes_inside_blocks", inside},
           {"bytes_outside_blocks", memory.outside_bytes},
@@ -96,14 +106,16 @@ std::string part_text(const Json& part) {
                                  part["component"].get<std::string>(), dtypes, format_size(part["bytes_inside_blocks"]),
                                  format_size(part["bytes_outside_blocks"]), format_size(part["device"]["ring_bytes"]),
                                  format_size(part["device"]["resident_bytes"]));
+  if (const Json& host = part["host_weights"]; !host.is_null())
+    text += fmt::format("  host weights {}{}\n", host["backing"].get<std::string>(),
+                        host["reason"].is_null() ? "" : ": " + host["reason"].get<std::string>());
   for (const Json& stack : part["stacks"]) append_stack_text(stack, text);
   return text;
 }
 
-Json host_json(const std::vector<ModelPart>& parts, const OffloadOptions& options, const EngineConfig& config) {
+Json host_json(const std::vector<ModelPart>& parts, const std::vector<HostWeightPlan>& plans,
+               const OffloadOptions& options, const EngineConfig& config) {
   Json host = host_memory_json(*process_host_memory(config.host_memory_bytes));
-  std::vector<HostWeightPlan> plans;
-  for (const ModelPart& part : parts) plans.push_back(plan_host_weights(part, options));
   for (const MemoryNeed& need : loading_need(parts, plans, options))
     host["loading"][need.part + "_bytes"] = need.size_bytes;
   return host;
@@ -128,12 +140,14 @@ Inspection inspect(const EngineConfig& config, const InspectOptions& inspect_opt
                  {"parts", Json::array()}};
   std::string text =
       fmt::format("{} ({}), offload {}\n", folder.path().string(), folder.class_name(), options.stream ? "dlo" : "off");
+  std::vector<HostWeightPlan> plans;
   for (const ModelPart& part : pipeline->parts()) {
-    report["parts"].push_back(part_json(part, options));
+    plans.push_back(plan_host_weights(part, options));
+    report["parts"].push_back(part_json(part, plans.back(), options));
     text += part_text(report["parts"].back());
   }
   if (inspect_options.memory) {
-    report["host"] = host_json(pipeline->parts(), options, config);
+    report["host"] = host_json(pipeline->parts(), plans, options, config);
     text += host_text(report["host"]);
   }
   return {.text = text, .json = report.dump(2)};

@@ -52,6 +52,7 @@ std::vector<std::string> configuration_notes(const EngineConfig& config, const s
     note_unused("dlo-slots", config.dlo_slots != standard.dlo_slots);
     note_unused("dlo-resident-layers", config.dlo_resident_layers != standard.dlo_resident_layers);
     note_unused("dlo-resident-policy", config.dlo_resident_policy != standard.dlo_resident_policy);
+    note_unused("dlo-host-backing", config.dlo_host_backing != standard.dlo_host_backing);
     note_unused("poison-released", config.poison_released);
     return notes;
   }

@@ -25,16 +25,36 @@ HostWeightPlan plan_host_weights(const ModelPart& part, const OffloadOptions& op
   return plan;
 }
 
+namespace {
+
+std::vector<HostWeightPlan> plan_parts(const std::vector<ModelPart>& parts, const OffloadOptions& options) {
+  std::vector<HostWeightPlan> plans;
+  for (const ModelPart& part : parts) plans.push_back(plan_host_weights(part, options));
+  return plans;
+}
+
+/// A GPU's link brings five times what a thread packs from files (docs/performance.md), so there `auto` keeps weights
+/// in files only where they have no room in locked memory.
+HostBackingChoice choose_backing(Device& device, const std::vector<ModelPart>& parts, OffloadOptions options) {
+  if (options.host_backing != HostBackingChoice::automatic || !options.stream || device.kind() == DeviceKind::cpu)
+    return options.host_backing;
+  options.host_backing = HostBackingChoice::private_pages;
+  const bool fits = device.host_memory().fits_comfortably(loading_need(parts, plan_parts(parts, options), options));
+  return fits ? HostBackingChoice::private_pages : HostBackingChoice::automatic;
+}
+
+}  // namespace
+
 PartHost::PartHost(Device& device, Stream& compute, Stream& copy, const std::vector<ModelPart>& parts,
                    const OffloadOptions& options)
     : device_(device), compute_(compute), copy_(copy), parts_(parts), options_(options), active_(parts.size()) {
   if (!options.stream) check_weights_fit();
-  std::vector<HostWeightPlan> plans;
-  for (const ModelPart& part : parts) {
-    plans.push_back(plan_host_weights(part, options));
-    const HostWeightPlan& plan = plans.back();
+  options_.host_backing = choose_backing(device, parts, options);
+  std::vector<HostWeightPlan> plans = plan_parts(parts, options_);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const HostWeightPlan& plan = plans[i];
     backings_.push_back({plan.backing, plan.refusal, plan.reason});
-    if (options.stream && part.is_transformer && plan.backing == HostBacking::private_pinned &&
+    if (options.stream && parts[i].is_transformer && plan.backing == HostBacking::private_pinned &&
         plan.refusal != MappingRefusal::not_asked_for)
       spdlog::info("host weights are {}: {}", to_string(plan.backing), plan.reason);
   }
@@ -42,6 +62,7 @@ PartHost::PartHost(Device& device, Stream& compute, Stream& copy, const std::vec
       loading_need(parts, plans, options), "loading the model",
       options.stream ? "raise the limit, or keep the transformer in its files with --dlo-host-backing mapped"
                      : "raise the limit");
+  for (std::size_t part = 0; part < parts.size(); ++part) run_load_hooks(parts[part].load_hooks, plans[part].bindings);
   for (std::size_t part = 0; part < parts.size(); ++part) {
     if (options.stream) {
       sources_.push_back(make_source(parts[part], std::move(plans[part])));

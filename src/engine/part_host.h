@@ -46,8 +46,8 @@ class PartHost {
  public:
   /// Every part's plan is made before any weight is read; a failed proof is logged. Once a plan is taken, a failure is
   /// a failure to start. Throws incompatible where mapping is demanded and refused; out_of_host_memory with the numbers
-  /// by part before the first byte is allocated where loading, with the staging of the stages to come, cannot fit;
-  /// out_of_device_memory, or what reading the checkpoint throws.
+  /// by part before the first byte is allocated where loading, with the staging of the stages to come, cannot fit; what
+  /// the parts' load hooks throw, which run next; out_of_device_memory, or what reading the checkpoint throws.
   PartHost(Device& device, Stream& compute, Stream& copy, const std::vector<ModelPart>& parts,
            const OffloadOptions& options);
 

@@ -32,8 +32,7 @@ std::vector<Parameter*> ModuleWeights::parameters() {
 
 TensorSpec ModuleWeights::spec_of(std::string name, const Shape& shape) const {
   const DType dtype = dtype_of_(name);
-  if (dtype != DType::f32 && dtype != DType::bf16)
-    fail(ErrorCode::not_implemented, "tensor {} is stored as {}, weights must be F32 or BF16", name, to_string(dtype));
+  expects(dtype == DType::f32 || dtype == DType::bf16, "tensor {} is declared as {}", name, to_string(dtype));
   return TensorSpec{std::move(name), dtype, shape};
 }
 

@@ -11,7 +11,7 @@
 
 namespace lamina {
 
-/// The dtype a checkpoint stores a tensor in; throws where the checkpoint lacks it.
+/// The dtype a checkpoint stores a weight in, F32 or BF16; throws where it is another, or the checkpoint lacks it.
 using DTypeOf = std::function<DType(std::string_view tensor_name)>;
 
 /// Owns the parameters of a module tree and declares each of them once: as a `Parameter` for the model's code, and as
@@ -30,7 +30,7 @@ class ModuleWeights {
     Shape shape;
   };
 
-  /// A parameter that is one checkpoint tensor. Throws not_implemented for a dtype that no operation takes as a weight.
+  /// A parameter that is one checkpoint tensor.
   const Parameter* single(std::string name, const Shape& shape);
   /// `members` joined along axis 0 under a name of the model's own. Members of different dtypes are held as F32.
   const Parameter* fused(std::string runtime_name, const std::vector<Member>& members);

@@ -13,6 +13,7 @@
 #include "tensor/arena.h"
 #include "tensor/parameter.h"
 #include "weights/checkpoint.h"
+#include "weights/load_hook.h"
 #include "weights/weight_binding.h"
 
 namespace lamina {
@@ -27,6 +28,8 @@ struct ModelPart {
   bool is_transformer = false;
   /// How the checkpoint stores the plan's tensors; may be empty.
   StoredFormOf stored_as;
+  /// Run once, before any of the weights moves.
+  std::vector<LoadHook> load_hooks;
 };
 
 /// One stage of one request: some traversals of one part, or work that needs the part's outside weights alone. The

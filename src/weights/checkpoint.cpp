@@ -136,6 +136,15 @@ DType Checkpoint::dtype_of(std::string_view name) const {
   return impl_->require(name).tensor->spec.dtype;
 }
 
+DType Checkpoint::weight_dtype_of(std::string_view name) const {
+  const Location& location = impl_->require(name);
+  const DType dtype = location.tensor->spec.dtype;
+  if (dtype != DType::f32 && dtype != DType::bf16)
+    fail(ErrorCode::not_implemented, "{}: tensor {} is stored as {}; weights are F32 or BF16",
+         location.file->path().string(), excerpt(location.tensor->spec.name), to_string(dtype));
+  return dtype;
+}
+
 ConstTensorView Checkpoint::view(const TensorSpec& expected) const {
   const Location& location = impl_->require(expected.name);
   const TensorSpec& found = location.tensor->spec;

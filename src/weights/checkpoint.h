@@ -37,6 +37,8 @@ class Checkpoint {
   const TensorSpec* find(std::string_view name) const noexcept;
   /// The dtype; throws not_found naming folder and tensor.
   DType dtype_of(std::string_view name) const;
+  /// The dtype of a weight, F32 or BF16; throws not_implemented naming file and tensor for another one.
+  DType weight_dtype_of(std::string_view name) const;
   /// The mapped bytes of a tensor whose spec must equal `expected`. Throws not_found, or incompatible naming the file,
   /// the tensor, what was found and what was expected. The bytes may be unaligned for their dtype: copy them, or read
   /// elements through memcpy.

@@ -12,6 +12,10 @@ namespace lamina {
 namespace {
 
 constexpr std::int64_t kPieceElements = 32 * kKiB;
+// Of a transposed tensor: what is read at once, and the part of it that is turned at once.
+constexpr std::int64_t kTileElements = 256 * kKiB;
+constexpr std::int64_t kTileColumns = 64;
+constexpr std::int64_t kBlockRows = 32;
 
 bool can_cast(DType from, DType to) {
   return from == to || (from == DType::f32 && to == DType::bf16) || (from == DType::bf16 && to == DType::f32);
@@ -114,25 +118,64 @@ class Packer {
     }
   }
 
-  /// Stored row c holds column c: of each stored row, the stretch that belongs to the wanted rows is read and spread.
+  /// Stored row c holds column c. Some columns are read at once, as far as the wanted rows need them, and turned in
+  /// blocks that the caches hold: element by element, each write would miss them.
   void pack_transposed() {
     const std::int64_t rows = binding_.tensor.shape[0];
     const std::int64_t columns = binding_.tensor.shape[1];
     const std::int64_t first_row = begin_ / columns;
     const std::int64_t row_count = (end_ - 1) / columns - first_row + 1;
-    scratch_.resize(static_cast<std::size_t>(row_count * stored_element_bytes_));
-    for (std::int64_t column = 0; column < columns; ++column) {
-      read_stored(column * rows + first_row, scratch_.data(), row_count);
-      for (std::int64_t i = 0; i < row_count; ++i) {
-        const std::int64_t element = (first_row + i) * columns + column;
-        if (element < begin_ || element >= end_) continue;
-        const std::byte* stored = scratch_.data() + i * stored_element_bytes_;
-        if (binding_.is_cast()) {
-          cast(stored, binding_.stored.spec.dtype, place(element), binding_.tensor.dtype, 1);
-        } else {
-          std::memcpy(place(element), stored, static_cast<std::size_t>(element_bytes_));
-        }
+    const std::int64_t tile = std::min(columns, std::clamp<std::int64_t>(kTileElements / row_count, 1, kTileColumns));
+    scratch_.resize(static_cast<std::size_t>(tile * row_count * stored_element_bytes_));
+    block_.resize(static_cast<std::size_t>(tile * kBlockRows * stored_element_bytes_));
+    for (std::int64_t column = 0; column < columns; column += tile) {
+      const std::int64_t count = std::min(tile, columns - column);
+      read_stretches(column * rows + first_row, rows, row_count, count);
+      for (std::int64_t row = 0; row < row_count; row += kBlockRows) {
+        const std::int64_t block_rows = std::min(kBlockRows, row_count - row);
+        turn(scratch_.data() + row * stored_element_bytes_, row_count, block_rows, count);
+        for (std::int64_t i = 0; i < block_rows; ++i)
+          place_row(i * count, (first_row + row + i) * columns + column, count);
       }
+    }
+  }
+
+  /// `count` stretches of `size` stored elements, `stride` apart, to scratch one behind the other.
+  void read_stretches(std::int64_t stored_element, std::int64_t stride, std::int64_t size, std::int64_t count) {
+    if (size == stride) return read_stored(stored_element, scratch_.data(), size * count);
+    for (std::int64_t i = 0; i < count; ++i)
+      read_stored(stored_element + i * stride, scratch_.data() + i * size * stored_element_bytes_, size);
+  }
+
+  /// `columns` stretches of `rows` elements, `stride` apart, become `rows` rows in the block.
+  void turn(const std::byte* stretches, std::int64_t stride, std::int64_t rows, std::int64_t columns) {
+    switch (stored_element_bytes_) {
+      case 1: return turn_elements<std::uint8_t>(stretches, stride, rows, columns);
+      case 2: return turn_elements<std::uint16_t>(stretches, stride, rows, columns);
+      case 4: return turn_elements<std::uint32_t>(stretches, stride, rows, columns);
+      default: return turn_elements<std::uint64_t>(stretches, stride, rows, columns);
+    }
+  }
+
+  template <typename Element>
+  void turn_elements(const std::byte* stretches, std::int64_t stride, std::int64_t rows, std::int64_t columns) {
+    constexpr auto kSize = static_cast<std::int64_t>(sizeof(Element));
+    for (std::int64_t column = 0; column < columns; ++column)
+      for (std::int64_t row = 0; row < rows; ++row)
+        std::memcpy(block_.data() + (row * columns + column) * kSize, stretches + (column * stride + row) * kSize,
+                    sizeof(Element));
+  }
+
+  /// A row of the block, as far as it is wanted.
+  void place_row(std::int64_t block_element, std::int64_t element, std::int64_t count) {
+    const std::int64_t first = std::max(element, begin_);
+    const std::int64_t last = std::min(element + count, end_);
+    if (first >= last) return;
+    const std::byte* source = block_.data() + (block_element + first - element) * stored_element_bytes_;
+    if (binding_.is_cast()) {
+      cast(source, binding_.stored.spec.dtype, place(first), binding_.tensor.dtype, last - first);
+    } else {
+      std::memcpy(place(first), source, static_cast<std::size_t>((last - first) * element_bytes_));
     }
   }
 
@@ -143,6 +186,7 @@ class Packer {
   std::int64_t end_;
   std::byte* destination_;
   std::vector<std::byte> scratch_;
+  std::vector<std::byte> block_;
 };
 
 }  // namespace

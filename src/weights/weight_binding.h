@@ -54,8 +54,8 @@ struct WeightBinding {
 WeightBinding bind_weight(const Checkpoint& checkpoint, const TensorSpec& tensor, const StoredFormOf& stored_as);
 
 /// Fills `destination` with the bytes of the tensor from `offset_bytes` on; both are multiples of the element size.
-/// The one way from checkpoint to image, whoever holds the image. Scratch stays below a quarter MiB beyond one stored
-/// row. Throws as `InputFile::read_at` and `check_unchanged` do.
+/// The one way from checkpoint to image, whoever holds the image. Scratch stays below 3 MiB beyond one stored row, and
+/// below a quarter MiB for what is not transposed. Throws as `InputFile::read_at` and `check_unchanged` do.
 void pack_weight(const WeightBinding& binding, std::size_t offset_bytes, std::span<std::byte> destination);
 
 /// Hints that the bytes of [offset_bytes, offset_bytes + size_bytes) of the tensor will be packed soon; exact for plain

@@ -1,47 +1,23 @@
 #include "base/host_memory_budget.h"
 
 #include <gtest/gtest.h>
-#include <spdlog/sinks/ostream_sink.h>
 
-#include <algorithm>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/bytes.h"
+#include "base/captured_log.h"
 #include "base/expect_error.h"
-#include "base/log.h"
 #include "base/temporary_folder.h"
 
 namespace lamina {
 namespace {
 
+using testing::CapturedLog;
 using testing::expect_error;
 using ::testing::HasSubstr;
 using testing::TemporaryFolder;
-
-/// Collects the log while it lives.
-class CapturedLog {
- public:
-  CapturedLog() : before_(spdlog::default_logger()) {
-    auto sink = std::make_shared<spdlog::sinks::ostream_sink_mt>(text_);
-    spdlog::set_default_logger(std::make_shared<spdlog::logger>("captured", std::move(sink)));
-  }
-  ~CapturedLog() { spdlog::set_default_logger(before_); }
-  CapturedLog(const CapturedLog&) = delete;
-  CapturedLog& operator=(const CapturedLog&) = delete;
-
-  std::string text() const { return text_.str(); }
-  std::ptrdiff_t lines() const {
-    const std::string text = text_.str();
-    return std::count(text.begin(), text.end(), '\n');
-  }
-
- private:
-  std::shared_ptr<spdlog::logger> before_;
-  std::ostringstream text_;
-};
 
 void limit_group(const TemporaryFolder& root, const std::string& limit, const std::string& usage) {
   root.write("proc/self/cgroup", "0::/job\n");

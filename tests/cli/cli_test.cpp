@@ -244,6 +244,45 @@ TEST_F(Cli, SynthWritesAModelThatRunsOnRandomEmbeddings) {
   EXPECT_FALSE(fs::exists(file("x.png")));
 }
 
+TEST_F(Cli, HostBackingIsChosenAndShown) {
+  const std::vector<std::string> dlo{"--enable-distributed-layerwise-offload", "--dlo-host-backing"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), dlo.begin(), dlo.end());
+    return more;
+  };
+  for (const auto& [flag, backing] :
+       {std::pair{"auto", "checkpoint mmap"}, {"mapped", "checkpoint mmap"}, {"private", "private pinned"}}) {
+    const std::string picture = file(std::string(flag) + ".png");
+    const Outcome outcome = run_lamina(generate(with({flag, "--output", picture, "--report", file("r.json")})));
+    ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_EQ(read_json_file(file("r.json")).at("configuration").at("host_backing"), backing);
+    EXPECT_EQ(read_text_file(picture), read_text_file(file("auto.png")));
+    const Outcome inspect = run_lamina({"inspect", kModel, dlo[0], dlo[1], flag});
+    EXPECT_EQ(inspect.exit_code, 0) << inspect.err;
+    EXPECT_THAT(inspect.out, HasSubstr("host weights " + std::string(backing)));
+  }
+  expect_refused(run_lamina(generate(with({"floppy", "--output", file("x.png")}))), {"--dlo-host-backing", "floppy"});
+  expect_refused(run_lamina(generate({"--dlo-host-backing", "mapped", "--output", file("x.png")})),
+                 {"--dlo-host-backing", "--enable-distributed-layerwise-offload"});
+}
+
+TEST_F(Cli, InspectTellsWhyWeightsAreNotMapped) {
+  const std::string model = file("model");
+  ASSERT_EQ(run_lamina({"synth", "--size", kModel + "/transformer/config.json", "--component", "transformer", model})
+                .exit_code,
+            0);
+  std::vector<std::string> inspect{"inspect", model, "--json", "--enable-distributed-layerwise-offload"};
+  const auto part = [&] { return parse_json(run_lamina(inspect).out, "stdout").at("parts").at(0).at("host_weights"); };
+  EXPECT_EQ(part().at("backing"), "checkpoint mmap");
+  EXPECT_TRUE(part().at("reason").is_null());
+  inspect.insert(inspect.end(), {"--dlo-host-backing", "private"});
+  EXPECT_EQ(part().at("backing"), "private pinned");
+  EXPECT_EQ(part().at("refusal"), "not_asked_for");
+  EXPECT_THAT(part().at("reason").get<std::string>(), HasSubstr("asks for private weights"));
+  inspect.erase(inspect.begin() + 3, inspect.end());
+  EXPECT_TRUE(part().is_null()) << "nothing stays on the host without offload";
+}
+
 TEST_F(Cli, InspectShowsWhatStreams) {
   const Outcome text = run_lamina({"inspect", kModel, "--enable-distributed-layerwise-offload"});
   EXPECT_EQ(text.exit_code, 0) << text.err;

@@ -12,8 +12,8 @@
 #include "base/json.h"
 #include "base/page_cache.h"
 #include "engine/engine_fixture.h"
+#include "engine/own_checkpoint.h"
 #include "models/flux2/flux2_config.h"
-#include "weights/safetensors_writer.h"
 
 namespace lamina::test {
 namespace {
@@ -21,50 +21,6 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
-
-const char* const kFile = "diffusion_pytorch_model.safetensors";
-
-/// A tensor of a checkpoint that a test writes.
-struct OwnedTensor {
-  TensorSpec spec;
-  std::vector<std::byte> bytes;
-};
-using OwnedTensors = std::vector<OwnedTensor>;
-
-OwnedTensors demo_transformer() {
-  const Checkpoint checkpoint = Checkpoint::open(tiny_shapes() / "transformer", "diffusion_pytorch_model");
-  OwnedTensors tensors;
-  for (const TensorSpec& spec : checkpoint.tensors()) {
-    const std::byte* data = checkpoint.view(spec).data();
-    tensors.push_back({spec, {data, data + spec.size_bytes()}});
-  }
-  return tensors;
-}
-
-void write_file(const fs::path& path, const OwnedTensors& tensors) {
-  std::vector<NamedTensor> named;
-  for (const OwnedTensor& tensor : tensors)
-    named.push_back({tensor.spec.name, ConstTensorView(tensor.bytes.data(), tensor.spec.dtype, tensor.spec.shape)});
-  AtomicFile file(path);
-  write_safetensors(file, named);
-  file.commit();
-}
-
-/// The demo model with a transformer folder of its own, holding only the configuration yet.
-fs::path model_without_transformer(const fs::path& folder) {
-  const fs::path model = folder / "model";
-  fs::create_directories(model / "transformer");
-  for (const char* entry : {"model_index.json", "scheduler", "text_encoder", "tokenizer", "vae"})
-    fs::create_symlink(tiny_shapes() / entry, model / entry);
-  fs::copy_file(tiny_shapes() / "transformer/config.json", model / "transformer/config.json");
-  return model;
-}
-
-fs::path model_of(const fs::path& folder, const OwnedTensors& tensors) {
-  fs::path model = model_without_transformer(folder);
-  write_file(model / "transformer" / kFile, tensors);
-  return model;
-}
 
 /// Tensors dealt out to three files, and an index; a stale copy of the first stands in another file.
 fs::path sharded_model(const fs::path& folder, const OwnedTensors& tensors) {
@@ -83,14 +39,6 @@ fs::path sharded_model(const fs::path& folder, const OwnedTensors& tensors) {
   std::ofstream(model / "transformer/diffusion_pytorch_model.safetensors.index.json")
       << Json{{"weight_map", weight_map}}.dump();
   return model;
-}
-
-OwnedTensor take(OwnedTensors& tensors, const std::string& name) {
-  const auto found = std::ranges::find_if(tensors, [&](const auto& tensor) { return tensor.spec.name == name; });
-  if (found == tensors.end()) throw std::runtime_error("no tensor " + name);
-  OwnedTensor tensor = std::move(*found);
-  tensors.erase(found);
-  return tensor;
 }
 
 /// q, k and v as one tensor: one behind the other, or head by head.
@@ -196,7 +144,7 @@ TEST(HostBacking, OtherGroupingsAreAdaptedAlikeInBothPathsAndWithoutOffload) {
 TEST(HostBacking, ColdAndWarmPagesGiveTheSamePicture) {
   const ScratchFolder folder;
   const fs::path model = model_of(folder.path(), demo_transformer());
-  const fs::path file = model / "transformer" / kFile;
+  const fs::path file = model / "transformer" / kTransformerFile;
   const auto generator = make_generator(model, streamed(HostBackingChoice::mapped));
   for (const bool cold : {true, false, true}) {
     if (cold && !testing::drop_pages(file)) GTEST_SKIP() << "this file system keeps all pages";
@@ -302,7 +250,7 @@ TEST(HostBacking, AFileCutOrWrittenWhileInUseIsAnErrorThatNamesIt) {
   for (const bool cut : {true, false}) {
     const ScratchFolder folder;
     const fs::path model = model_of(folder.path(), demo_transformer());
-    const fs::path file = model / "transformer" / kFile;
+    const fs::path file = model / "transformer" / kTransformerFile;
     const auto generator = make_generator(model, streamed(HostBackingChoice::mapped));
     expect_mapped(generator->generate(small_request()));
     if (cut) {
@@ -323,7 +271,7 @@ TEST(HostBacking, AFileReplacedWhileInUseIsReadAsItWas) {
   const auto generator = make_generator(model, streamed(HostBackingChoice::mapped));
   OwnedTensors zeros = demo_transformer();
   for (OwnedTensor& tensor : zeros) std::ranges::fill(tensor.bytes, std::byte{0});
-  write_file(model / "transformer" / kFile, zeros);
+  write_file(model / "transformer" / kTransformerFile, zeros);
   expect_mapped(generator->generate(small_request()));
 }
 

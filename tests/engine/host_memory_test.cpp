@@ -95,6 +95,16 @@ TEST_P(HostMemory, AControlGroupBelowTheNeedRefusesBeforeAnyAllocation) {
   EXPECT_NO_THROW(make_generator(tiny_shapes(), options(), {.host_memory = budget}));
 }
 
+TEST(HostMemoryOfBackings, MappedWeightsFitWherePrivateOnesAreRefused) {
+  OffloadOptions own{.stream = true, .host_backing = HostBackingChoice::private_pages};
+  const std::size_t mapped_need = total_bytes(need_of({.stream = true}));
+  ASSERT_LT(mapped_need, total_bytes(need_of(own)));
+  const auto budget = host_budget(mapped_need);
+  EXPECT_THAT(refusal(own, budget).message(), HasSubstr("with --dlo-host-backing mapped"));
+  EXPECT_EQ(budget->use().peak_bytes, 0U);
+  EXPECT_NO_THROW(make_generator(tiny_shapes(), {.stream = true}, {.host_memory = budget}));
+}
+
 TEST(HostMemoryOfRequests, ResultsFitExactlyOrAreRefusedBeforeAnythingRuns) {
   const auto measured = host_budget(std::nullopt);
   std::size_t results = 0;

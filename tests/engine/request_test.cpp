@@ -212,8 +212,10 @@ TEST(Configuration, IsRefusedByFieldOrToldToHaveNoEffect) {
   config.device = "cpu";
   config.dlo_resident_layers = 3;
   config.dlo_slots = 5;
+  config.dlo_host_backing = HostBackingChoice::private_pages;
   EXPECT_THAT(Engine(config).notes(), ::testing::ElementsAre(HasSubstr("dlo-slots has no effect"),
-                                                             HasSubstr("dlo-resident-layers has no effect")));
+                                                             HasSubstr("dlo-resident-layers has no effect"),
+                                                             HasSubstr("dlo-host-backing has no effect")));
   config.enable_distributed_layerwise_offload = true;
   config.dlo_resident_layers = 16;
   config.dlo_slots = 28;

@@ -8,6 +8,7 @@
 
 #include "base/expect_error.h"
 #include "base/temporary_folder.h"
+#include "base/without_privileges.h"
 #include "weights/crafted_safetensors.h"
 
 namespace lamina {
@@ -139,6 +140,24 @@ TEST(Checkpoint, NamesTheFileThatIsCutShort) {
   const auto file = folder.write("model.safetensors", whole.substr(0, whole.size() - 2));
   expect_error(ErrorCode::corrupt, {file.string(), "2 bytes are missing"},
                [&] { Checkpoint::open(folder.path(), "model"); });
+}
+
+TEST(Checkpoint, NamesTheFileThatMayNotBeRead) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("model.safetensors", shard_of({"a"}));
+  fs::permissions(file, fs::perms::none);
+  fs::permissions(folder.path(), fs::perms::others_exec | fs::perms::others_read, fs::perm_options::add);
+  const testing::WithoutPrivileges nobody;
+  expect_error(ErrorCode::unavailable, {file.string(), "denied"}, [&] { Checkpoint::open(folder.path(), "model"); });
+}
+
+TEST(Checkpoint, WeightsHaveADtypeThatOperationsTake) {
+  const TemporaryFolder folder;
+  const auto file = folder.write("m.safetensors", shard_of({"a"}));
+  const Checkpoint checkpoint = Checkpoint::open_file(file);
+  EXPECT_EQ(checkpoint.dtype_of("a"), DType::u8);
+  expect_error(ErrorCode::not_implemented, {file.string(), "tensor \"a\" is stored as U8"},
+               [&] { checkpoint.weight_dtype_of("a"); });
 }
 
 struct IndexFault {

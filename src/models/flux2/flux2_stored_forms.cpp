@@ -55,7 +55,7 @@ StoredFormOf flux2_stored_forms(const Flux2Config& config, const Checkpoint& che
 DTypeOf stored_dtypes(const Checkpoint& checkpoint, StoredFormOf stored_as) {
   return [&checkpoint, stored_as = std::move(stored_as)](std::string_view name) {
     const std::optional<StoredForm> form = stored_as(std::string(name));
-    return checkpoint.dtype_of(form ? form->tensor : name);
+    return checkpoint.weight_dtype_of(form ? form->tensor : name);
   };
 }
 

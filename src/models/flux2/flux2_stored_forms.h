@@ -19,7 +19,7 @@ namespace lamina {
 /// The checkpoint must outlive the result.
 StoredFormOf flux2_stored_forms(const Flux2Config& config, const Checkpoint& checkpoint);
 
-/// The dtypes of the stored tensors under the model's names.
+/// The dtypes of the stored tensors under the model's names; throws as `Checkpoint::weight_dtype_of`.
 DTypeOf stored_dtypes(const Checkpoint& checkpoint, StoredFormOf stored_as);
 
 }  // namespace lamina

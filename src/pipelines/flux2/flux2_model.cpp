@@ -11,6 +11,7 @@
 #include "models/qwen3/qwen3_inputs.h"
 #include "pipelines/flux2/flux2_tensors.h"
 #include "weights/coverage.h"
+#include "weights/stated_dtype.h"
 
 namespace lamina {
 namespace {
@@ -20,7 +21,7 @@ ConfigReader read_config(const ModelFolder& folder, std::string_view component) 
 }
 
 DTypeOf dtypes_of(const Checkpoint& checkpoint) {
-  return [&checkpoint](std::string_view name) { return checkpoint.dtype_of(name); };
+  return [&checkpoint](std::string_view name) { return checkpoint.weight_dtype_of(name); };
 }
 
 void check_component(const Checkpoint& checkpoint, const WeightDemand& demand) {
@@ -28,6 +29,10 @@ void check_component(const Checkpoint& checkpoint, const WeightDemand& demand) {
   if (!unused.empty())
     spdlog::warn("{}: {} tensors are not used, the first is {}", checkpoint.path().string(), unused.size(),
                  unused.front());
+}
+
+void warn_of_dtype(const ModelFolder& folder, std::string_view component, const Checkpoint& checkpoint) {
+  if (const auto text = dtype_disagreement(read_config(folder, component), checkpoint)) spdlog::warn(*text);
 }
 
 }  // namespace
@@ -61,6 +66,9 @@ Flux2Model::Flux2Model(const ModelFolder& folder, const PipelineOptions& options
     geometry_ = LatentGeometry(vae_->config.spatial_factor(), Flux2VaeConfig::kPatchSide);
   }
   check_configurations(folder);
+  warn_of_dtype(folder, "transformer", transformer_checkpoint_);
+  if (text_) warn_of_dtype(folder, "text_encoder", text_->checkpoint);
+  if (vae_) warn_of_dtype(folder, "vae", vae_->checkpoint);
   check_tensors();
   if (text_) add_part(kTextEncoder, {text_->encoder.plan(), text_->encoder.parameters(), text_->checkpoint});
   add_part(kTransformer,
@@ -73,6 +81,7 @@ Flux2Model::Flux2Model(const ModelFolder& folder, const PipelineOptions& options
 void Flux2Model::add_part(Part part, const ModelPart& entry) {
   part_indices_.emplace(part, parts_.size());
   parts_.push_back(entry);
+  parts_.back().load_hooks.push_back(finite_vectors(member_tensors(entry.plan)));
 }
 
 std::size_t Flux2Model::index_of(Part part) const {
