@@ -13,6 +13,13 @@ namespace lamina::ops::cuda {
 
 namespace {
 
+/// Elements of a row in one thread's registers, for short rows and for long ones.
+constexpr int kFewElements = 8;
+constexpr int kManyElements = 32;
+constexpr int kPreferredThreads = 128;
+constexpr int kMostThreads = 512;  // they leave 128 registers to each
+constexpr std::int64_t kLongestRow = std::int64_t{kMostThreads} * kManyElements;
+
 /// A row's elements that one thread of its block holds, in registers: `kPacks` packs of `kCount`, each a block's width
 /// behind the one before.
 template <int kCount, int kPacks>
@@ -80,7 +87,8 @@ __device__ void normalise_layer(RowPart<kCount, kPacks>& row, const ModulationRo
 }
 
 template <int kCount, int kPacks, typename T>
-__global__ void layer_norm_modulate_kernel(int features, Rows<const T> x, ModulationRows<T> modulation, Rows<T> y) {
+__global__ void __launch_bounds__(kMostThreads)
+    layer_norm_modulate_kernel(int features, Rows<const T> x, ModulationRows<T> modulation, Rows<T> y) {
   RowPart<kCount, kPacks> row(features);
   row.load_from(x.first + blockIdx.x * x.stride);
   normalise_layer(row, modulation, y.first + blockIdx.x * y.stride);
@@ -88,8 +96,9 @@ __global__ void layer_norm_modulate_kernel(int features, Rows<const T> x, Modula
 
 /// Normalises the residual as it is stored, so that the result is what two operations would give.
 template <int kCount, int kPacks, typename T>
-__global__ void gated_add_norm_modulate_kernel(int features, Rows<const T> x, const T* gates, Rows<T> residual,
-                                               ModulationRows<T> modulation, Rows<T> y) {
+__global__ void __launch_bounds__(kMostThreads)
+    gated_add_norm_modulate_kernel(int features, Rows<const T> x, const T* gates, Rows<T> residual,
+                                   ModulationRows<T> modulation, Rows<T> y) {
   const T* branch = x.first + blockIdx.x * x.stride;
   T* sum = residual.first + blockIdx.x * residual.stride;
   RowPart<kCount, kPacks> row(features);
@@ -105,7 +114,8 @@ __global__ void gated_add_norm_modulate_kernel(int features, Rows<const T> x, co
 }
 
 template <int kCount, int kPacks, typename T, typename Weight>
-__global__ void rms_norm_kernel(int features, Rows<const T> x, const Weight* weights, float epsilon, Rows<T> y) {
+__global__ void __launch_bounds__(kMostThreads)
+    rms_norm_kernel(int features, Rows<const T> x, const Weight* weights, float epsilon, Rows<T> y) {
   __shared__ float sums[kMostWarps];
   RowPart<kCount, kPacks> row(features);
   row.load_from(x.first + blockIdx.x * x.stride);
@@ -118,13 +128,6 @@ __global__ void rms_norm_kernel(int features, Rows<const T> x, const Weight* wei
   });
   row.store_to(y.first + blockIdx.x * y.stride);
 }
-
-/// Elements of a row in one thread's registers, for short rows and for long ones.
-constexpr int kFewElements = 8;
-constexpr int kManyElements = 32;
-constexpr int kPreferredThreads = 128;
-constexpr int kMostThreads = kWarpThreads * kMostWarps;
-constexpr std::int64_t kLongestRow = std::int64_t{kMostThreads} * kManyElements;
 
 /// Calls launch.operator()<elements a pack, packs a thread>(threads a block), for one block a row.
 template <int kCount, typename Launch>

@@ -147,15 +147,19 @@ TEST_P(ConvTest, GivesTheSameBytesAgainAtAnyAddress) {
 }
 
 TEST_P(ConvTest, UpsamplingRepeatsPixels) {
-  const Tensor x = random({3, 5, 7});
-  const Tensor y = blank({6, 10, 7});
-  run({x, y}, [](auto& context, const auto& v) { ops::upsample_nearest_2x(context, v[0], v[1]); });
-  Values repeated;
-  for (std::size_t i = 0; i < 6; ++i)
-    for (std::size_t j = 0; j < 10; ++j)
-      for (std::size_t c = 0; c < 7; ++c) repeated.push_back(x.values[(i / 2 * 5 + j / 2) * 7 + c]);
-  EXPECT_EQ(read(y), repeated);
+  for (const std::size_t channels : {7, 8, 24}) {
+    const auto last = static_cast<std::int64_t>(channels);
+    const Tensor x = random({3, 50, last});
+    const Tensor y = blank({6, 100, last});
+    run({x, y}, [](auto& context, const auto& v) { ops::upsample_nearest_2x(context, v[0], v[1]); });
+    Values repeated;
+    for (std::size_t i = 0; i < 6; ++i)
+      for (std::size_t j = 0; j < 100; ++j)
+        for (std::size_t c = 0; c < channels; ++c) repeated.push_back(x.values[(i / 2 * 50 + j / 2) * channels + c]);
+    EXPECT_EQ(read(y), repeated);
+  }
 
+  const Tensor x = random({3, 5, 7});
   const Tensor wrong = blank({6, 9, 7});
   EXPECT_THAT(catch_error([&] {
                 plan([&](ops::OpContext& context) { ops::upsample_nearest_2x(context, x.view, wrong.view); });
