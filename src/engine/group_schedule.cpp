@@ -10,6 +10,14 @@ namespace {
 /// A sample that has just joined counts as having waited, so that its first stack is not kept waiting by the others.
 constexpr std::size_t kWaitedOnJoining = 1;
 
+/// The entry of a request, in entries of ascending ids, or their end.
+template <typename Entries>
+auto find_in(Entries& entries, RequestId id) {
+  const auto entry = std::lower_bound(entries.begin(), entries.end(), id,
+                                      [](const auto& one, RequestId wanted) { return one.request.id < wanted; });
+  return entry != entries.end() && entry->request.id == id ? entry : entries.end();
+}
+
 }  // namespace
 
 GroupSchedule::GroupSchedule(const GroupRules& rules) : rules_(rules) {
@@ -32,15 +40,14 @@ Decision GroupSchedule::decide(std::span<const Proposal> proposals) {
 }
 
 const ScheduledRequest& GroupSchedule::request(RequestId id) const {
-  for (const Entry& entry : entries_)
-    if (entry.request.id == id) return entry.request;
-  fail(ErrorCode::internal, "request {} is not open", id);
+  const auto entry = find_in(entries_, id);
+  expects(entry != entries_.end(), "request {} is not open", id);
+  return entry->request;
 }
 
 GroupSchedule::Entry* GroupSchedule::find(RequestId id) {
-  const auto found = std::lower_bound(entries_.begin(), entries_.end(), id,
-                                      [](const Entry& entry, RequestId wanted) { return entry.request.id < wanted; });
-  return found != entries_.end() && found->request.id == id ? &*found : nullptr;
+  const auto entry = find_in(entries_, id);
+  return entry != entries_.end() ? &*entry : nullptr;
 }
 
 void GroupSchedule::take_arrivals(const Proposal& leader, Decision& decision) {

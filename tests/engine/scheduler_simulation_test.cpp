@@ -187,18 +187,37 @@ TEST(SchedulerSimulation, AFaultAtAnyStepOnAnyRankEndsTheGroup) {
   EXPECT_GT(failed_groups, events * 3 * 4 * 9 / 10);
 }
 
+/// Whether the simulation notices that a rank enters its n-th and its next collective in the wrong order.
+bool is_swap_caught(Scenario scenario, const PlantedSwap& swap) {
+  scenario.swap = swap;
+  const SimulationResult result = simulate(scenario);
+  return !result.faults.empty() || !ledger_differences(scenario, result).empty();
+}
+
 TEST(SchedulerSimulation, AnySwapOfTwoCollectivesIsCaught) {
-  Scenario scenario = small_scenario();
+  const Scenario scenario = small_scenario();
   const SimulationResult clean = simulate(scenario);
-  ASSERT_THAT(clean.faults, IsEmpty());
-  const std::size_t collectives = clean.ranks[2].ledger.data.size();
-  ASSERT_GT(collectives, 30u);
-  for (std::size_t first = 0; first < collectives; ++first) {
-    scenario.swap = PlantedSwap{.rank = 2, .collective = first};
-    const SimulationResult result = simulate(scenario);
-    EXPECT_FALSE(result.faults.empty() && ledger_differences(scenario, result).empty())
-        << "collectives " << first << " and " << first + 1 << ": " << describe(clean.ranks[2].ledger.data[first]);
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    const std::vector<CollectiveRecord>& ledger = clean.ranks[rank].ledger.data;
+    EXPECT_GT(ledger.size(), 20u);
+    for (std::size_t first = 0; first < ledger.size(); ++first)
+      EXPECT_TRUE(is_swap_caught(scenario, {.rank = rank, .collective = first}))
+          << "rank " << rank << ", from " << describe(ledger[first]);
   }
+}
+
+TEST(SchedulerSimulation, SwapsInRandomSchedulesAreCaught) {
+  std::size_t swaps = 0;
+  for (std::uint64_t seed = 1; seed <= kSchedules / 10; ++seed) {
+    const Scenario scenario = random_scenario(seed);
+    const SimulationResult clean = simulate(scenario);
+    const std::size_t rank = seed % clean.ranks.size();
+    const std::size_t collectives = clean.ranks[rank].ledger.data.size();
+    if (collectives == 0) continue;
+    ++swaps;
+    EXPECT_TRUE(is_swap_caught(scenario, {.rank = rank, .collective = seed * 7919 % collectives})) << "seed " << seed;
+  }
+  EXPECT_GT(swaps, kSchedules / 20);
 }
 
 }  // namespace

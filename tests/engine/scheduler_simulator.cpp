@@ -310,7 +310,7 @@ void Simulation::meet(std::size_t rank, const LaneItem& item) {
     fault(fmt::format("ranks {} and {} enter different collectives: {} and {}", meeting.ranks[0], rank,
                       describe(meeting.record), describe(record)));
   meeting.ranks.push_back(rank);
-  if (meeting.ranks.size() < topology_.group(record.kind, rank).size()) return;
+  if (meeting.ranks.size() < nodes_[rank]->loop.group(record.kind).size()) return;
   for (const std::size_t member : meeting.ranks)
     at(now_ + item.duration, [=, this] { finish(member, LaneKind::collectives); });
   meetings_.erase(key);

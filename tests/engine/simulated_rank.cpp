@@ -14,7 +14,10 @@ std::uint64_t tag_of(std::uint64_t pass, std::size_t unit, RequestId sample) {
 }  // namespace
 
 SimulatedRank::SimulatedRank(const SimulatedWorld& world, std::size_t rank, std::uint64_t seed)
-    : world_(world), rank_(rank), random_(seed) {}
+    : world_(world), replica_(world.topology.replica_of(rank)), random_(seed) {
+  for (const GroupKind kind : {GroupKind::data, GroupKind::sequence, GroupKind::tensor, GroupKind::shard})
+    groups_.emplace(kind, world.topology.group(kind, rank));
+}
 
 std::size_t SimulatedRank::waiting_unit(std::size_t units) const {
   return units + 1 > world_.slots ? std::max<std::size_t>(1, units + 1 - world_.slots) : 1;
@@ -65,7 +68,7 @@ void SimulatedRank::fetch_up_to(std::size_t visit, std::size_t last_pass) {
 void SimulatedRank::fetch() {
   const PassPlan& plan = passes_[fetch_pass_];
   const std::size_t bytes = world_.stacks[plan.stack].unit_bytes[fetch_unit_];
-  const std::size_t sharers = world_.gathers ? world_.topology.group(*world_.gathers, rank_).size() : 1;
+  const std::size_t sharers = world_.gathers ? group(*world_.gathers).size() : 1;
   LaneItem copy{.kind = LaneItem::Kind::copy,
                 .duration = transfer_time((bytes + sharers - 1) / sharers, world_.link_bytes_per_second)};
   if (ready_.size() >= world_.slots) copy.needs[0] = left_[ready_.size() - world_.slots];
@@ -79,7 +82,7 @@ void SimulatedRank::fetch() {
 void SimulatedRank::visit(const PassPlan& plan, std::size_t unit) {
   const LanePoint ready = ready_[left_.size()];
   LanePoint shared = ready;
-  for (const Seat& seat : plan.replicas[world_.topology.replica_of(rank_)]) {
+  for (const Seat& seat : plan.replicas[replica_]) {
     compute(seat, plan, unit, shared);
     shared = model_collectives(seat, plan, unit);
   }
@@ -127,8 +130,7 @@ LanePoint SimulatedRank::push(LaneKind kind, LaneItem item) {
 LanePoint SimulatedRank::enter(GroupKind kind, CollectiveOp op, std::size_t bytes, std::uint64_t tag,
                                nanoseconds duration, LanePoint need) {
   LaneItem item{.kind = LaneItem::Kind::collective, .duration = duration, .needs = {need, {}}};
-  item.collective = {
-      .kind = kind, .first_rank = world_.topology.group(kind, rank_).ranks[0], .op = op, .bytes = bytes, .tag = tag};
+  item.collective = {.kind = kind, .first_rank = group(kind).ranks[0], .op = op, .bytes = bytes, .tag = tag};
   if (swap_at_ == entered_++) {
     held_back_ = item;
     return {LaneKind::collectives, lane(LaneKind::collectives).items.size() + 2};

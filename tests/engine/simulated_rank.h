@@ -101,6 +101,8 @@ class SimulatedRank {
   /// The unit of a stack whose leaving makes its pass close: before the point where the rank waits.
   std::size_t closing_unit(std::size_t units) const;
 
+  const RankGroup& group(GroupKind kind) const { return groups_.at(kind); }
+
   std::array<Lane, kLaneCount> lanes;
   RankLedger ledger;
 
@@ -120,7 +122,8 @@ class SimulatedRank {
   LanePoint push_collective(LaneItem item);
 
   const SimulatedWorld& world_;
-  std::size_t rank_;
+  std::size_t replica_;
+  std::map<GroupKind, RankGroup> groups_;  // those that run collectives
   std::mt19937_64 random_;
   std::vector<PassPlan> passes_;
   std::size_t rests_behind_ = 0;  // passes decided when nothing was to follow them, for then
