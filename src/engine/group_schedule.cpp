@@ -88,6 +88,7 @@ void GroupSchedule::apply_vote(Entry& entry, const ReserveVote& vote, Decision& 
   using Answer = ReserveVote::Answer;
   if (vote.answer == Answer::held) {
     entry.state = State::held;
+    entry.holds_memory = true;
     return;
   }
   entry.state = State::waiting;
@@ -132,7 +133,7 @@ void GroupSchedule::settle(Decision& decision) {
   for (const Entry& entry : entries_)
     if (is_over(entry)) {
       decision.settlements.push_back({entry.request.id, entry.failure});
-      freed[entry.replica] = true;
+      if (entry.holds_memory) freed[entry.replica] = true;
     }
   std::erase_if(entries_, is_over);
   for (std::size_t replica = 0; replica < rules_.replicas; ++replica)

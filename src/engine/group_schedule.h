@@ -56,7 +56,8 @@ class GroupSchedule {
   struct Entry {
     ScheduledRequest request;
     State state = State::waiting;
-    std::size_t replica = 0;       // unless waiting
+    std::size_t replica = 0;  // unless waiting
+    bool holds_memory = false;
     bool alone = false;            // placed on an empty replica: what does not fit there now never will
     std::vector<bool> full;        // replicas on which to wait until memory is freed
     std::vector<bool> impossible;  // replicas that can never hold it
@@ -89,7 +90,6 @@ class GroupSchedule {
   Seat seat(Entry& entry, std::uint64_t pass);
   void count_coupling(const PassPlan& plan, const std::vector<std::chrono::nanoseconds>& durations);
 
-  void place_ragged(Decision& decision);
   void place_wave(Decision& decision);
   void place_on(Entry& entry, std::size_t replica, Decision& decision);
   Entry* next_to_place();

@@ -78,7 +78,8 @@ using Action = std::variant<action::Propose, action::Reserve, action::Release, a
                             action::Settle, action::AwaitReason, action::FailGroup, action::EndGroup>;
 
 /// One rank's half of the control plane: collects what happens here, proposes it at the right moment, and turns what
-/// the group decided into what this rank has to do. A pure state machine: no clock, no threads, no communication.
+/// the group decided into what this rank has to do. A pure state machine: no clock, no threads, no communication; one
+/// thread uses it.
 ///
 /// A rank enters a round when the round before is over and, if that decided a pass, the pass is closing, else all
 /// passes are finished. So a round decides the pass behind the running one, and an idle group blocks in its round until

@@ -167,6 +167,27 @@ TEST(GroupSchedule, AllRanksOfTheReplicaMustHoldTheMemory) {
   EXPECT_THAT(members(group.round()), ElementsAre(ElementsAre(2)));
 }
 
+TEST(GroupSchedule, AWithdrawnReservationFreesMemoryForTheNext) {
+  Group group({.stacks = 3});
+  group.answer(1, 0, Answer::never).answer(2, 0, Answer::not_now);
+  EXPECT_THAT(group.arrive(denoising(1, 1)).arrive(denoising(2, 1)).round().placements,
+              ElementsAre(Placement{1, 0}, Placement{2, 0}));
+  group.answer(2, 0, Answer::held);
+  const Decision refused = group.round();
+  EXPECT_THAT(settled(refused), ElementsAre(1));
+  EXPECT_THAT(refused.placements, ElementsAre(Placement{2, 0}));
+  EXPECT_THAT(members(group.round()), ElementsAre(ElementsAre(2)));
+}
+
+TEST(GroupSchedule, CancellingARequestThatHoldsNothingFreesNothing) {
+  Group group({.stacks = 3});
+  group.answer(2, 0, Answer::not_now);
+  group.arrive(denoising(1, 9)).arrive(denoising(2, 1)).arrive(denoising(3, 1)).rounds(2);
+  const Decision cancelled = group.cancel(3).round();
+  EXPECT_THAT(settled(cancelled), ElementsAre(3));
+  EXPECT_THAT(cancelled.placements, IsEmpty());
+}
+
 TEST(GroupSchedule, NobodyOvertakesARequestThatWaitsForMemory) {
   Group group({.stacks = 3, .samples_per_replica = 4});
   group.answer(2, 0, Answer::not_now);
