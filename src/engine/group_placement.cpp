@@ -40,10 +40,10 @@ void GroupSchedule::place(Decision& decision) {
 void GroupSchedule::place_wave(Decision& decision) {
   const auto is_waiting = [](const Entry& entry) { return entry.state == State::waiting; };
   if (entries_.empty() || !std::all_of(entries_.begin(), entries_.end(), is_waiting)) return;
-  const std::size_t most = rules_.replicas * rules_.samples_per_replica;
+  const std::size_t size = std::min(entries_.size(), rules_.replicas * rules_.samples_per_replica);
   const std::size_t steps = *entries_.front().request.explicit_steps;
-  for (Entry& entry : entries_) {
-    if (decision.placements.size() == most) break;
+  for (std::size_t i = 0; i < size; ++i) {
+    Entry& entry = entries_[i];
     if (*entry.request.explicit_steps != steps) {
       fail_entry(entry,
                  {ErrorCode::incompatible,

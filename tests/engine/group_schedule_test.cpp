@@ -277,7 +277,7 @@ TEST(GroupSchedule, StrictWavesTakeEqualExplicitStepsOnly) {
   EXPECT_EQ(placed.settlements[0].failure->code, ErrorCode::invalid_argument);
   EXPECT_EQ(placed.settlements[1].failure->code, ErrorCode::incompatible);
   EXPECT_THAT(placed.settlements[1].failure->message, ::testing::HasSubstr("takes 5 steps, its wave 2"));
-  EXPECT_THAT(placed.placements, ElementsAre(Placement{2, 0}, Placement{4, 1}));
+  EXPECT_THAT(placed.placements, ElementsAre(Placement{2, 0})) << "the wave was 2 and 3";
 }
 
 TEST(GroupSchedule, AStrictWaveRunsToItsEndBeforeTheNextBegins) {
