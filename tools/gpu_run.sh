@@ -16,7 +16,7 @@ limit_mib=64  # of the bundle and the tracked files together: what travels in on
 
 # The shared libraries of the programs named, but CUDA's and those that come with the C++ compiler's runtime.
 libraries_of() {
-    local theirs='lib(cuda|cudart|cublas|cublasLt|cudnn[a-z_]*|nvrtc|nvJitLink)\.so'
+    local theirs='lib(cuda|cudart|cublas|cublasLt|cudnn[a-z_]*|nccl|nvrtc|nvJitLink)\.so'
     local systems='(ld-linux.*|lib(c|m|dl|rt|pthread|resolv|stdc\+\+|gcc_s))\.so'
     ldd "$@" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u | grep -Ev "/($theirs|$systems)"
 }
