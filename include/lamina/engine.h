@@ -9,6 +9,7 @@
 #include "lamina/error.h"
 #include "lamina/generate.h"
 #include "lamina/resident_policy.h"
+#include "lamina/vae_tiling.h"
 
 namespace lamina {
 
@@ -32,6 +33,7 @@ struct EngineConfig {
   ActivationDType dtype = ActivationDType::automatic;
   std::optional<std::size_t> device_memory_bytes;  ///< refuse to use more
   bool load_text_encoder = true;                   ///< off: requests give prompt embeddings
+  VaeTiling vae_tiling = VaeTiling::automatic;
   /// Refuse to pin more host memory than this for weights, staging and results. One limit a process: all engines that
   /// live at the same time name the same one, or none.
   std::optional<std::size_t> host_memory_bytes;

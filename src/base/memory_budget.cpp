@@ -71,7 +71,11 @@ bool MemoryBudget::fits(std::span<const MemoryNeed> needs, std::span<const Memor
 
 MemoryUse MemoryBudget::use() const {
   const std::lock_guard lock(mutex_);
-  MemoryUse use{limit_ ? std::optional(limit_->limit_bytes) : std::nullopt, used_bytes_, peak_bytes_, {}};
+  MemoryUse use{limit_ ? std::optional(limit_->limit_bytes) : std::nullopt,
+                limit_ ? limit_->source : std::string(),
+                used_bytes_,
+                peak_bytes_,
+                {}};
   for (const auto& [name, booking] : parts_)
     use.parts.push_back({name, booking.used_bytes, booking.peak_bytes, booking.at_peak_bytes});
   return use;

@@ -23,6 +23,7 @@ struct MemoryPart {
 
 struct MemoryUse {
   std::optional<std::size_t> limit_bytes;  ///< nullopt: unlimited
+  std::string limit_source;                ///< see MemoryLimit
   std::size_t used_bytes = 0;
   std::size_t peak_bytes = 0;
   std::vector<MemoryPart> parts;  ///< by name

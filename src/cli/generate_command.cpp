@@ -30,6 +30,7 @@ struct GenerateFlags {
   GenerateRequest request;
   std::string prompt_embeds;
   std::string noise_dtype = "float32";
+  std::string vae_tiling = "auto";
   std::string output;
   std::string save_tensors;
   std::string report;
@@ -93,6 +94,13 @@ void add_request_flags(CLI::App& command, GenerateFlags& flags) {
   command.add_option("--noise", request.noise_file, "Take tensor 'noise' of this safetensors file instead")
       ->excludes(seed)
       ->excludes(dtype);
+  command
+      .add_option(
+          "--vae-tiling", flags.vae_tiling,
+          "Let the VAE work in tiles, in less memory, with slightly different pixels: on, off, or auto (where a "
+          "whole picture does not fit the device)")
+      ->check(CLI::IsMember({"auto", "on", "off"}))
+      ->capture_default_str();
 }
 
 void add_output_flags(CLI::App& command, GenerateFlags& flags) {
@@ -132,6 +140,8 @@ void run_generate(GenerateFlags& flags) {
   if (!flags.prompt_embeds.empty()) read_prompt_embeds(flags.prompt_embeds, flags.request);
   EngineConfig config = flags.engine.parsed();
   config.load_text_encoder = flags.prompt_embeds.empty();
+  if (flags.vae_tiling == "on") config.vae_tiling = VaeTiling::on;
+  if (flags.vae_tiling == "off") config.vae_tiling = VaeTiling::off;
   watch_for_interruption();
   OutputFiles files(flags);
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/bytes.h"
 #include "base/log.h"
 #include "engine/report.h"
 
@@ -17,21 +18,35 @@ Generator::Generator(std::unique_ptr<Device> device, std::unique_ptr<Pipeline> p
 
 GenerateResult Generator::generate(const GenerateRequest& request, const ProgressFunction& progress) {
   const std::unique_ptr<Generation> generation = pipeline_->start(request);
-  for (const std::string& note : generation->notes()) spdlog::warn(note);
+  std::vector<std::string> notes = generation->notes();
+  for (const std::string& note : notes) spdlog::warn(note);
   std::vector<StageNeed> needs;
-  for (Stage* stage : generation->stages()) {
-    needs.push_back(runner_.measure(*stage));
-    runner_.check_fits(needs.back());
-  }
+  for (Stage* stage : generation->stages()) needs.push_back(plan(*stage, notes));
   check_results_fit(needs);
   std::vector<StageReport> reports;
   for (std::size_t i = 0; i < needs.size(); ++i)
     reports.push_back(runner_.run(*generation->stages()[i], needs[i], progress));
   GenerateResult result = generation->result();
-  result.notes = generation->notes();
+  result.notes = std::move(notes);
   result.report_json = report_json({*device_, host_, *pipeline_, reports, result});
   stage_reports_ = std::move(reports);
   return result;
+}
+
+StageNeed Generator::plan(Stage& stage, std::vector<std::string>& notes) {
+  StageNeed need = runner_.measure(stage);
+  std::string reason = "as asked";
+  if (!runner_.fits(need) && stage.divide()) {
+    reason = fmt::format("since it needs {} whole and {} are allowed", format_size(need.total_bytes()),
+                         format_size(*device_->memory().use().limit_bytes));
+    need = runner_.measure(stage);
+  }
+  runner_.check_fits(need);
+  if (need.tiles == 1) return need;
+  notes.push_back(fmt::format("stage '{}' works in {} tiles, {}; its result differs slightly from one made whole",
+                              need.stage, need.tiles, reason));
+  spdlog::warn(notes.back());
+  return need;
 }
 
 void Generator::check_results_fit(const std::vector<StageNeed>& needs) const {

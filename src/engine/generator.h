@@ -31,6 +31,9 @@ class Generator {
   const std::vector<StageReport>& stage_reports() const noexcept { return stage_reports_; }
 
  private:
+  /// Divides the stage where it does not fit whole; throws where it does not fit at all. Notes tiles and why, and logs
+  /// that.
+  StageNeed plan(Stage& stage, std::vector<std::string>& notes);
   void check_results_fit(const std::vector<StageNeed>& needs) const;
 
   std::unique_ptr<Device> device_;

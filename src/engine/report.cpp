@@ -130,6 +130,7 @@ Json stage_json(const StageReport& stage, const ModelPart& part) {
                {"component", part.plan.component},
                {"weight_bytes", weight_bytes(part.plan)},
                {"duration_ms", milliseconds(stage.duration)},
+               {"tiles", stage.need.tiles},
                {"memory", memory_json(stage)}};
   if (stage.passes > 0) json["stream"] = passes_json(stage, part.plan);
   return json;

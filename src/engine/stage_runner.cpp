@@ -57,6 +57,7 @@ StageNeed StageRunner::measure(Stage& stage) {
   }
   stage.run_outside(context);
   return {.stage = stage.name(),
+          .tiles = stage.tiles(),
           .part = host_.memory_of(stage.part()),
           .kept_bytes = host_.kept_bytes_besides(stage.part()),
           .activation_bytes = arena.peak_bytes(),
@@ -64,16 +65,22 @@ StageNeed StageRunner::measure(Stage& stage) {
           .result_bytes = stage.result_bytes()};
 }
 
-void StageRunner::check_fits(const StageNeed& need) const {
+bool StageRunner::fits(const StageNeed& need) const {
   const auto limit = device_.memory().use().limit_bytes;
-  if (!limit || need.total_bytes() <= *limit) return;
+  return !limit || need.total_bytes() <= *limit;
+}
+
+void StageRunner::check_fits(const StageNeed& need) const {
+  if (fits(need)) return;
+  const MemoryUse memory = device_.memory().use();
   fail(ErrorCode::out_of_device_memory,
-       "stage '{}' needs {} (ring {}, resident blocks {}, outside blocks {}, other parts {}, activations {}, workspace "
-       "{}): {} bytes, and {} are allowed, {}; {}",
-       need.stage, format_size(need.total_bytes()), format_size(need.part.ring_bytes),
-       format_size(need.part.resident_bytes), format_size(need.part.outside_bytes), format_size(need.kept_bytes),
-       format_size(need.activation_bytes), format_size(need.workspace_bytes), need.total_bytes(), *limit,
-       format_size(*limit),
+       "stage '{}'{} needs {} (ring {}, resident blocks {}, outside blocks {}, other parts {}, activations {}, "
+       "workspace {}): {} bytes, and {} are allowed{}, {}; {}",
+       need.stage, need.tiles > 1 ? fmt::format(" in {} tiles", need.tiles) : "", format_size(need.total_bytes()),
+       format_size(need.part.ring_bytes), format_size(need.part.resident_bytes), format_size(need.part.outside_bytes),
+       format_size(need.kept_bytes), format_size(need.activation_bytes), format_size(need.workspace_bytes),
+       need.total_bytes(), *memory.limit_bytes, memory.limit_source.empty() ? "" : " by " + memory.limit_source,
+       format_size(*memory.limit_bytes),
        host_.options().stream ? "a smaller picture, fewer slots or fewer resident layers need less"
                               : "stream the weights with --enable-distributed-layerwise-offload");
 }

@@ -18,6 +18,7 @@ namespace lamina {
 /// Device bytes a stage needs, by part of the memory.
 struct StageNeed {
   std::string stage;
+  std::size_t tiles = 1;  ///< that it is divided into
   PartMemory part;
   std::size_t kept_bytes = 0;  ///< other parts that stay on the device
   std::size_t activation_bytes = 0;
@@ -55,7 +56,9 @@ class StageRunner {
 
   /// What the stage needs, from a run of its code on a planning context.
   StageNeed measure(Stage& stage);
-  /// Throws out_of_device_memory with the numbers by part where `need` can never fit the device's limit.
+  /// Whether that can ever fit the device's limit.
+  bool fits(const StageNeed& need) const;
+  /// Throws out_of_device_memory with the numbers by part where it cannot.
   void check_fits(const StageNeed& need) const;
 
   StageReport run(Stage& stage, const StageNeed& need, const ProgressFunction& progress);

@@ -82,4 +82,12 @@ void pack_latents(OpContext& context, const ConstTensorView&, const LatentNormal
   refuse_device("pack_latents", context);
 }
 
+void cut_tile(OpContext& context, const ConstTensorView&, const TensorView&) {
+  refuse_device("cut_tile", context);
+}
+
+void blend_tile(OpContext& context, const ConstTensorView&, const TileOverlap&, const TensorView&) {
+  refuse_device("blend_tile", context);
+}
+
 }  // namespace lamina::ops::cuda

@@ -9,6 +9,7 @@
 #include "ops/norm.h"
 #include "ops/op_context.h"
 #include "ops/qk_norm_rope.h"
+#include "ops/tiles.h"
 #include "tensor/tensor_view.h"
 
 /// The CUDA versions of operations: the signatures of the public ones, operands already checked. In a build without
@@ -51,5 +52,7 @@ void unpack_latents(OpContext& context, const ConstTensorView& tokens, const Lat
                     const TensorView& pixels);
 void pack_latents(OpContext& context, const ConstTensorView& pixels, const LatentNormalisation& normalisation,
                   const TensorView& tokens);
+void cut_tile(OpContext& context, const ConstTensorView& window, const TensorView& tile);
+void blend_tile(OpContext& context, const ConstTensorView& tile, const TileOverlap& overlap, const TensorView& window);
 
 }  // namespace lamina::ops::cuda

@@ -7,6 +7,7 @@
 
 #include "device/stream.h"
 #include "lamina/generate.h"
+#include "lamina/vae_tiling.h"
 #include "models/pass_member.h"
 #include "offload/offload_plan.h"
 #include "offload/staging.h"
@@ -47,6 +48,12 @@ class Stage {
   /// Index into `Pipeline::parts`.
   virtual std::size_t part() const = 0;
 
+  /// Divides the stage's work into tiles, from the next `lay_out` on: it needs less memory, and its results differ
+  /// slightly. False where it is divided already, cannot be, or must not.
+  virtual bool divide() { return false; }
+  /// Tiles that the results are put together from; 1: they are made whole.
+  virtual std::size_t tiles() const { return 1; }
+
   /// Takes all device tensors of the stage from `arena` and starts afresh; `arena` outlives the run that follows.
   virtual void lay_out(Arena& arena) = 0;
   /// Enqueues the copies of the stage's inputs.
@@ -83,6 +90,7 @@ class Generation {
 struct PipelineOptions {
   bool text_encoder = true;        ///< false: requests give prompt embeddings
   DType activations = DType::f32;  ///< f32, or bf16 on devices that have it
+  VaeTiling vae_tiling = VaeTiling::automatic;
 };
 
 /// A model family's way from request to picture, for one checkpoint. Holds configurations and module trees, no bytes of

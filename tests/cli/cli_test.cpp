@@ -103,6 +103,25 @@ TEST_F(Cli, GeneratesAPictureReportAndTensors) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator{}), 3);
 }
 
+TEST_F(Cli, VaeTilingIsChosenAndNoted) {
+  const auto large = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments{
+        "generate", kModel,        "--prompt-embeds",       "random:1", "--height", "32", "--width", "160",
+        "--output", file("a.png"), "--num-inference-steps", "1"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_lamina(arguments);
+  };
+  const Outcome on = large({"--vae-tiling", "on", "--report", file("a.json")});
+  ASSERT_EQ(on.exit_code, 0) << on.err;
+  EXPECT_THAT(on.err, HasSubstr("stage 'decode' works in 2 tiles, as asked"));
+  EXPECT_EQ(read_json_file(file("a.json")).at("settings").at("vae_tiling"), "decode");
+  EXPECT_THAT(read_text_file(file("a.png")), HasSubstr("vae_tiling"));
+  const Outcome automatic = large({});
+  ASSERT_EQ(automatic.exit_code, 0) << automatic.err;
+  EXPECT_THAT(automatic.err, ::testing::Not(HasSubstr("tiles")));
+  expect_refused(large({"--vae-tiling", "maybe"}), {"--vae-tiling", "maybe"});
+}
+
 TEST_F(Cli, EqualPicturesAreEqualFilesInEveryMode) {
   ASSERT_EQ(run_lamina(generate({"--seed", "3", "--output", file("resident.png")})).exit_code, 0);
   ASSERT_EQ(run_lamina(generate({"--seed", "3", "--enable-distributed-layerwise-offload", "--dlo-resident-layers", "5",

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -14,6 +15,8 @@
 #include "models/flux2_vae/flux2_latent_statistics.h"
 #include "models/flux2_vae/flux2_vae_decoder.h"
 #include "models/flux2_vae/flux2_vae_encoder.h"
+#include "models/flux2_vae/flux2_vae_tiles.h"
+#include "ops/conv.h"
 #include "ops/latent_layout.h"
 
 namespace lamina {
@@ -90,6 +93,17 @@ class Flux2Vae : public testing::Test {
     return run_exactly(encoder, image, {height, width, 3}, {height / 8, width / 8, config_.latent_channels},
                        [&](const Tensors& tensors, ops::OpContext& context) {
                          encoder.encode(context, tensors.arena, tensors.input, tensors.output);
+                       });
+  }
+
+  std::vector<float> decode_in_tiles(const std::vector<float>& latent, std::int64_t height, std::int64_t width) {
+    Flux2VaeDecoder decoder(config_, dtype_of_);
+    return run_exactly(decoder, latent, {height, width, config_.latent_channels}, {8 * height, 8 * width, 3},
+                       [&](const Tensors& tensors, ops::OpContext& context) {
+                         Flux2VaeTiles(config_).run(context, tensors.arena, tensors.input, tensors.output,
+                                                    [&](const ConstTensorView& in, const TensorView& out) {
+                                                      decoder.decode(context, tensors.arena, in, out);
+                                                    });
                        });
   }
 
@@ -185,6 +199,93 @@ TEST_F(Flux2Vae, NeedsNoMoreMemoryThanItsLargestLayer) {
   encoder.encode(context, encoding, image, latent);
   EXPECT_EQ(encoding.peak_bytes(), kPixels * (32 + 32 + 32) * sizeof(float));
   EXPECT_EQ(encoding.used_bytes(), 0U);
+}
+
+using Span = Flux2VaeTiles::Span;
+
+TEST_F(Flux2Vae, TilesOverlapByAQuarterAndEndAtTheEdge) {
+  const Flux2VaeTiles tiles(config_);  // 128 pixels, 16 latent ones
+  EXPECT_EQ(tiles.spans(2), (std::vector<Span>{{0, 2, 0, 0}}));
+  EXPECT_EQ(tiles.spans(16), (std::vector<Span>{{0, 16, 0, 0}}));
+  EXPECT_EQ(tiles.spans(18), (std::vector<Span>{{0, 16, 0, 4}, {12, 18, 4, 0}}));
+  EXPECT_EQ(tiles.spans(28), (std::vector<Span>{{0, 16, 0, 4}, {12, 28, 4, 0}}));
+  EXPECT_EQ(tiles.spans(30), (std::vector<Span>{{0, 16, 0, 4}, {12, 28, 4, 4}, {24, 30, 4, 0}}));
+  EXPECT_EQ(tiles.count(16, 16), 1U);
+  EXPECT_EQ(tiles.count(18, 30), 6U);
+}
+
+/// Where a pixel depends on no other one, tiles make no difference.
+TEST_F(Flux2Vae, TilesOfLocalWorkAreTheWhole) {
+  const Shape small{26, 34, 3};
+  const Shape large{52, 68, 3};
+  const std::vector<float> picture = fixture("vae.image");
+  const std::vector<float> input(picture.begin(), picture.begin() + small.elements());
+  const DeviceBuffer memory = device_.device().allocate(4 * kMiB, "test");
+  Arena arena(memory.data(), memory.size_bytes());
+  ops::OpContext context(device_.stream(), memory.data(), 0);
+  const TensorView from = arena.take(DType::f32, small);
+  const TensorView whole = arena.take(DType::f32, large);
+  const TensorView tiled = arena.take(DType::f32, large);
+  device_.upload(input, from);
+  const auto twice = [&](const ConstTensorView& in, const TensorView& out) {
+    ops::upsample_nearest_2x(context, in, out);
+  };
+  twice(from, whole);
+  Flux2VaeTiles(config_).run(context, arena, from, tiled, twice);
+  expect_near(device_.download(tiled), device_.download(whole), 1e-6F, "tiled");
+}
+
+/// How much `difference` [height, width, 3] changes from each column to the next one, in the mean over the column.
+std::vector<double> column_steps(const std::vector<double>& difference, std::size_t height, std::size_t width) {
+  std::vector<double> steps(width - 1);
+  for (std::size_t row = 0; row < height; ++row)
+    for (std::size_t i = 0; i < 3 * (width - 1); ++i) {
+      const std::size_t at = row * 3 * width + i;
+      steps[i / 3] += std::abs(difference[at + 3] - difference[at]) / static_cast<double>(3 * height);
+    }
+  return steps;
+}
+
+/// The demo model's VAE was trained on pictures of one tile, so that norms and attention know nothing but whole
+/// pictures: tiles change more here than they would in a picture of many objects. But no step shows where a tile begins
+/// or ends: nowhere is it larger than what decoding in tiles changes all over the place.
+TEST_F(Flux2Vae, DecodesTheRecordedLatentInTilesWithoutSeams) {
+  constexpr double kLevel = 2.0 / 255;
+  constexpr std::size_t kSecondBegins = 96;
+  constexpr std::size_t kFirstEnds = 128;
+  const std::vector<float> whole = channels_last(fixture("vae.decoded"), 3);
+  const std::vector<float> tiled = decode_in_tiles(channels_last(fixture("vae.latent"), 32), 12, 20);
+  ASSERT_EQ(tiled.size(), whole.size());
+  std::vector<double> difference;
+  double mean = 0;
+  for (std::size_t i = 0; i < tiled.size(); ++i) {
+    difference.push_back(double{tiled[i]} - double{whole[i]});
+    mean += std::abs(difference.back()) / static_cast<double>(tiled.size());
+  }
+  EXPECT_LE(mean, 4 * kLevel);
+  std::vector<double> steps = column_steps(difference, 96, 160);
+  const double seam = std::max(steps[kSecondBegins - 1], steps[kFirstEnds - 1]);
+  steps[kSecondBegins - 1] = steps[kFirstEnds - 1] = 0;
+  EXPECT_LE(seam, *std::max_element(steps.begin(), steps.end()));
+}
+
+TEST_F(Flux2Vae, MemoryOfTilesDoesNotGrowWithThePicture) {
+  Flux2VaeDecoder decoder(config_, dtype_of_);
+  const ShapeOnlyBinding bind(decoder.parameters());
+  const auto peaks = [&](std::int64_t side) {
+    ops::OpContext context = ops::OpContext::planning(device_.stream());
+    Arena arena;
+    const TensorView latent(nullptr, DType::f32, {side, side, 32});
+    const TensorView image(nullptr, DType::f32, {8 * side, 8 * side, 3});
+    Flux2VaeTiles(config_).run(context, arena, latent, image, [&](const ConstTensorView& in, const TensorView& out) {
+      decoder.decode(context, arena, in, out);
+    });
+    EXPECT_EQ(arena.used_bytes(), 0U);
+    return std::pair(arena.peak_bytes(), context.peak_bytes());
+  };
+  EXPECT_EQ(peaks(64), peaks(256));
+  // One tile's latent and picture beside what decoding it takes, see above.
+  EXPECT_EQ(peaks(64).first, (16 * 16 * 32 + 128 * 128 * (3 + 48 + 48 + 32)) * sizeof(float));
 }
 
 }  // namespace

@@ -2,8 +2,10 @@
 
 #include <string>
 
+#include "models/flux2_vae/flux2_vae_tiles.h"
 #include "ops/latent_layout.h"
 #include "pipelines/flux2/flux2_job.h"
+#include "pipelines/flux2/vae_division.h"
 #include "pipelines/host_transfer.h"
 
 namespace lamina {
@@ -11,10 +13,12 @@ namespace lamina {
 /// The last latents through the VAE's decoder.
 class DecodeStage final : public Stage {
  public:
-  DecodeStage(const Flux2Model& model, Flux2Job& job) : model_(model), job_(job) {}
+  DecodeStage(const Flux2Model& model, Flux2Job& job);
 
   const std::string& name() const override { return name_; }
   std::size_t part() const override { return model_.index_of(Flux2Model::kVaeDecoder); }
+  bool divide() override { return division_.divide(); }
+  std::size_t tiles() const override { return division_.tiles(); }
   void lay_out(Arena& arena) override;
   void upload(StagingUploader& uploader) override;
   void run_outside(ops::OpContext& context) override;
@@ -26,6 +30,8 @@ class DecodeStage final : public Stage {
   const std::string name_ = "decode";
   const Flux2Model& model_;
   Flux2Job& job_;
+  Flux2VaeTiles tiles_;
+  VaeDivision division_;
   Arena* arena_ = nullptr;
   TensorView tokens_;
   TensorView mean_;

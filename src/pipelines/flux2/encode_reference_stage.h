@@ -2,8 +2,10 @@
 
 #include <string>
 
+#include "models/flux2_vae/flux2_vae_tiles.h"
 #include "ops/latent_layout.h"
 #include "pipelines/flux2/flux2_job.h"
+#include "pipelines/flux2/vae_division.h"
 #include "pipelines/host_transfer.h"
 
 namespace lamina {
@@ -11,10 +13,12 @@ namespace lamina {
 /// One reference picture through the VAE's encoder to latent tokens.
 class EncodeReferenceStage final : public Stage {
  public:
-  EncodeReferenceStage(const Flux2Model& model, Flux2Reference& reference) : model_(model), reference_(reference) {}
+  EncodeReferenceStage(const Flux2Model& model, Flux2Reference& reference);
 
   const std::string& name() const override { return name_; }
   std::size_t part() const override { return model_.index_of(Flux2Model::kVaeEncoder); }
+  bool divide() override { return division_.divide(); }
+  std::size_t tiles() const override { return division_.tiles(); }
   void lay_out(Arena& arena) override;
   void upload(StagingUploader& uploader) override;
   void run_outside(ops::OpContext& context) override;
@@ -26,6 +30,8 @@ class EncodeReferenceStage final : public Stage {
   const std::string name_ = "encode reference";
   const Flux2Model& model_;
   Flux2Reference& reference_;
+  Flux2VaeTiles tiles_;
+  VaeDivision division_;
   Arena* arena_ = nullptr;
   TensorView image_;
   TensorView pixels_;

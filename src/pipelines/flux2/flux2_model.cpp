@@ -55,6 +55,7 @@ Flux2Model::Flux2Model(const ModelFolder& folder, const PipelineOptions& options
       is_distilled_(folder.is_distilled()),
       opens_text_encoder_(options.text_encoder),
       activations_(options.activations),
+      vae_tiling_(options.vae_tiling),
       scheduler_(FlowMatchScheduler::load(folder.component_path("scheduler"))),
       transformer_checkpoint_(Checkpoint::open(folder.component_path("transformer"), "diffusion_pytorch_model")),
       transformer_config_(Flux2Config::read(read_config(folder, "transformer"))),

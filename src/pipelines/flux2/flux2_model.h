@@ -36,6 +36,7 @@ class Flux2Model {
   bool is_distilled() const noexcept { return is_distilled_; }
   /// Dtype of the activations on the device.
   DType activations() const noexcept { return activations_; }
+  VaeTiling vae_tiling() const noexcept { return vae_tiling_; }
   const Tokenizer& tokenizer() const;
   const FlowMatchScheduler& scheduler() const noexcept { return scheduler_; }
   /// That of the VAE, or without one, that of all published FLUX.2 models; likewise for the side of pictures in pixels.
@@ -86,6 +87,7 @@ class Flux2Model {
   bool is_distilled_;
   bool opens_text_encoder_;
   DType activations_;
+  VaeTiling vae_tiling_;
   FlowMatchScheduler scheduler_;
   Checkpoint transformer_checkpoint_;
   Flux2Config transformer_config_;
