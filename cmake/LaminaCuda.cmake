@@ -24,8 +24,8 @@ find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS ${CUDAToolkit_LIBRARY
 find_library(CUBLASLT_LIBRARY NAMES cublasLt libcublasLt.so.13
   HINTS ${CUDAToolkit_LIBRARY_DIR} ${CUDAToolkit_LIBRARY_ROOT}/lib)
 if(NOT CUDNN_INCLUDE_DIR OR NOT CUDNN_LIBRARY OR NOT CUBLASLT_LIBRARY)
-  message(FATAL_ERROR "The CUDA backend needs cuDNN 9 and cuBLASLt: found ${CUDNN_INCLUDE_DIR}, ${CUDNN_LIBRARY}, "
-    "${CUBLASLT_LIBRARY}. Set CUDNN_INCLUDE_DIR, CUDNN_LIBRARY or CUBLASLT_LIBRARY.")
+  message(FATAL_ERROR "The CUDA backend needs cuDNN 9.13 and cuBLASLt: found ${CUDNN_INCLUDE_DIR}, "
+    "${CUDNN_LIBRARY}, ${CUBLASLT_LIBRARY}. Set CUDNN_INCLUDE_DIR, CUDNN_LIBRARY or CUBLASLT_LIBRARY.")
 endif()
 
 add_library(lamina_cuda_libraries INTERFACE)
@@ -33,13 +33,18 @@ target_include_directories(lamina_cuda_libraries SYSTEM INTERFACE ${CUDAToolkit_
 target_link_libraries(lamina_cuda_libraries INTERFACE CUDA::cudart ${CUBLASLT_LIBRARY} ${CUDNN_LIBRARY})
 find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
 find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS ${CUDAToolkit_LIBRARY_DIR} ${CUDAToolkit_LIBRARY_ROOT}/lib)
-if(NCCL_INCLUDE_DIR AND NCCL_LIBRARY)
+set(nccl_version 0)
+if(NCCL_INCLUDE_DIR)
+  file(STRINGS ${NCCL_INCLUDE_DIR}/nccl.h nccl_version REGEX "#define NCCL_VERSION_CODE ")
+  string(REGEX MATCH "[0-9]+$" nccl_version "${nccl_version}")
+endif()
+if(NCCL_LIBRARY AND nccl_version GREATER_EQUAL 22800)
   set(LAMINA_NCCL ON)
   add_library(lamina_nccl_library INTERFACE)
   target_include_directories(lamina_nccl_library SYSTEM INTERFACE ${NCCL_INCLUDE_DIR})
   target_link_libraries(lamina_nccl_library INTERFACE lamina_cuda_libraries ${NCCL_LIBRARY})
 else()
-  message(STATUS "No NCCL found: groups of several GPUs will say that it is missing.")
+  message(STATUS "No NCCL 2.28 or later found: groups of several GPUs will say that it is missing.")
 endif()
 # fmt 9 takes nvcc for a compiler without consteval and constexpr.
 target_compile_definitions(lamina_cuda_libraries INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:FMT_CONSTEVAL=;FMT_USE_CONSTEXPR=1>")

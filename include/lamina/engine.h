@@ -15,7 +15,7 @@ namespace lamina {
 
 /// Where a streaming engine keeps the transformer's weights on the host.
 enum class HostBackingChoice {
-  automatic,     ///< mapped where the checkpoint allows it, else private
+  automatic,     ///< mapped where the checkpoint allows it, else private; on a GPU private wherever that fits
   mapped,        ///< in the checkpoint's files; an error that names the reason where that cannot be
   private_pages  ///< in page-locked images of this process
 };

@@ -13,6 +13,10 @@ std::string optional_ms(std::optional<double> value) {
   return value ? fmt::format("{:.2f}", *value) : "-";
 }
 
+std::string name_of(const PictureSize& size) {
+  return fmt::format("{}x{}", size.width, size.height);
+}
+
 std::string sizes_table(const BenchmarkResult& result) {
   std::string text = fmt::format("{:>10} {:>7} {:>10} {:>9} {:>8} {:>9} {:>9} {:>6} {:>9} {:>9} {:>9} {:>9} {:>9}\n",
                                  "picture", "tokens", "resident", "GB", "link", "floor", "step", "ratio", "predicted",
@@ -21,16 +25,14 @@ std::string sizes_table(const BenchmarkResult& result) {
     text += fmt::format(
         "{:>10} {:>7} {:>10} {:>9.3f} {:>8.2f} {:>9.2f} {:>9.2f} {:>6.3f} {:>9.2f} {:>9.2f} {:>9.2f} "
         "{:>9.2f} {:>9}\n",
-        fmt::format("{}x{}", size.size.width, size.size.height), size.tokens, optional_ms(size.resident_ms),
-        static_cast<double>(size.copied_bytes) / 1e9, size.link_ms, size.floor_ms(), size.step_ms,
-        size.step_ms / size.floor_ms(), size.predicted_ms, size.slowest_step_ms, size.first_step_ms, size.stall_ms,
-        size.device_memory.peak_bytes / kMiB);
+        name_of(size.size), size.tokens, optional_ms(size.resident_ms), static_cast<double>(size.copied_bytes) / 1e9,
+        size.link_ms, size.floor_ms(), size.step_ms, size.step_ms / size.floor_ms(), size.predicted_ms,
+        size.slowest_step_ms, size.first_step_ms, size.stall_ms, size.device_memory.peak_bytes / kMiB);
   return text;
 }
 
 std::string memory_table(const SizeMeasurement& size) {
-  std::string text = fmt::format("{}x{}: device peak {}:", size.size.width, size.size.height,
-                                 format_size(size.device_memory.peak_bytes));
+  std::string text = fmt::format("{}: device peak {}:", name_of(size.size), format_size(size.device_memory.peak_bytes));
   for (const MemoryPart& part : size.device_memory.parts)
     if (part.at_peak_bytes > 0) text += fmt::format(" {} {},", part.name, format_size(part.at_peak_bytes));
   text.back() = '\n';
@@ -59,9 +61,8 @@ std::string units_table(const SizeMeasurement& size) {
     text += fmt::format(
         "{:>10} {:>3} units like {} ({:.1f} MiB{}): resident {:.3f}, compute {:.3f}, copy {:.3f}, "
         "stall {:.3f} ms each\n",
-        fmt::format("{}x{}", size.size.width, size.size.height), count, sum.name,
-        static_cast<double>(kind.first) / kMiB, kind.second ? ", resident" : "", sum.resident_compute_ms / count,
-        sum.compute_ms / count, sum.copy_ms / count, sum.stall_ms / count);
+        name_of(size.size), count, sum.name, static_cast<double>(kind.first) / kMiB, kind.second ? ", resident" : "",
+        sum.resident_compute_ms / count, sum.compute_ms / count, sum.copy_ms / count, sum.stall_ms / count);
   }
   return text;
 }

@@ -35,7 +35,7 @@ void EngineFlags::add_streaming_to(CLI::App& command, CLI::Option* dlo) {
           .add_option(
               "--dlo-host-backing", host_backing,
               "Where the transformer's weights are on the host: mapped (in the checkpoint's files), private (in "
-              "page-locked memory), or auto (mapped where the checkpoint allows it)")
+              "page-locked memory), or auto (mapped where the checkpoint allows it; on a GPU private where that fits)")
           ->check(CLI::IsMember({"auto", "mapped", "private"}))
           ->capture_default_str();
   if (dlo == nullptr) return;

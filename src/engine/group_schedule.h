@@ -1,7 +1,9 @@
 #pragma once
 
 #include <deque>
+#include <optional>
 #include <span>
+#include <vector>
 
 #include "engine/parallel_config.h"
 #include "engine/schedule.h"

@@ -17,18 +17,18 @@ std::size_t largest_image(const OffloadPlan& plan) {
 
 }  // namespace
 
-std::size_t MappedSource::staging_bytes(const OffloadPlan& plan, std::size_t staging_bytes) {
-  return 2 * std::min(staging_bytes, largest_image(plan));
+std::size_t MappedSource::staging_bytes(const OffloadPlan& plan) {
+  return 2 * std::min(kStagingBytes, largest_image(plan));
 }
 
 MappedSource::MappedSource(Device& device, const OffloadPlan& plan, std::vector<WeightBinding> bindings,
-                           std::size_t staging_bytes)
+                           std::size_t buffer_bytes)
     : bindings_(std::move(bindings)),
       packers_(plan, bindings_),
       events_(device),
       packer_(device.create_stream("packer")) {
-  expects(staging_bytes > 0 && staging_bytes % UnitLayout::kAlignment == 0, "staging of {} bytes", staging_bytes);
-  const std::size_t size = MappedSource::staging_bytes(plan, staging_bytes) / 2;
+  expects(buffer_bytes > 0 && buffer_bytes % UnitLayout::kAlignment == 0, "staging of {} bytes", buffer_bytes);
+  const std::size_t size = std::min(buffer_bytes, largest_image(plan));
   for (Buffer& buffer : buffers_) {
     buffer.memory = device.allocate_pinned(size, "staging");
     buffer.watched = WatchedRange(device.order(), {buffer.memory.data(), size}, "packing staging");

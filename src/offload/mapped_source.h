@@ -36,13 +36,13 @@ class MappedSource final : public UnitSource {
  public:
   static constexpr std::size_t kStagingBytes = 4 * kMiB;  ///< of each buffer; docs/adr/0005
 
-  /// Staging is at most `staging_bytes` a buffer, a multiple of UnitLayout::kAlignment. Throws internal where a tensor
+  /// A staging buffer has at most `buffer_bytes`, a multiple of UnitLayout::kAlignment. Throws internal where a tensor
   /// of the plan is not bound, out_of_host_memory.
   MappedSource(Device& device, const OffloadPlan& plan, std::vector<WeightBinding> bindings,
-               std::size_t staging_bytes = kStagingBytes);
+               std::size_t buffer_bytes = kStagingBytes);
 
   /// Pinned bytes that a source of this plan takes: both buffers.
-  static std::size_t staging_bytes(const OffloadPlan& plan, std::size_t staging_bytes = kStagingBytes);
+  static std::size_t staging_bytes(const OffloadPlan& plan);
 
   PackedPieces fetch_async(UnitRef unit, std::byte* destination, Stream& stream) override;
   void fetch_outside_async(std::byte* destination, Stream& stream) override;

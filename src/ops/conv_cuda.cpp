@@ -1,5 +1,6 @@
 #include "ops/conv_cuda.h"
 
+#include <array>
 #include <cstdint>
 
 #include "ops/conv_kernels_cuda.h"
@@ -15,16 +16,11 @@ constexpr std::int64_t kX = 1;
 constexpr std::int64_t kW = 2;
 constexpr std::int64_t kY = 3;
 
-constexpr std::uintptr_t kAlignmentBytes = 16;
-
-bool is_aligned(const ConstTensorView& view) {
-  return reinterpret_cast<std::uintptr_t>(view.data()) % kAlignmentBytes == 0;
-}
-
 bool is_served(const ConvOperands& operands) {
   const Conv2dOptions& options = operands.options;
   return operands.x.dtype() == DType::bf16 && options.pad_top == options.pad_bottom &&
-         options.pad_left == options.pad_right && is_aligned(operands.x) && is_aligned(operands.y);
+         options.pad_left == options.pad_right && DnnTensor::can_be_at(operands.x.data()) &&
+         DnnTensor::can_be_at(operands.y.data());
 }
 
 /// [count, height, width, channels] in memory; cuDNN counts [count, channels, height, width].
@@ -92,7 +88,7 @@ void convolve(OpContext& context, const ConvOperands& operands, const DnnPlan& p
 
 void conv2d(OpContext& context, const ConstTensorView& x, const ConstTensorView& w, const ConstTensorView& bias,
             const Conv2dOptions& options, const TensorView& y) {
-  lamina::cuda::native(context.stream());  // plans are made for the device that is current
+  lamina::cuda::make_current(context.stream());  // for which plans are made
   const ConvOperands operands{x, w, bias, options, y};
   if (is_pointwise(operands)) return convolve_by_products(context, operands);
   if (const auto plan = find_convolution(operands)) return convolve(context, operands, *plan);

@@ -99,7 +99,7 @@ cudnnBackendDescriptor_t DnnGraph::add(cudnnBackendDescriptorType_t type, const 
 cudnnBackendDescriptor_t DnnGraph::add_tensor(const DnnTensor& tensor) {
   return add(CUDNN_BACKEND_TENSOR_DESCRIPTOR, {{CUDNN_ATTR_TENSOR_UNIQUE_ID, tensor.id},
                                                {CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_DATA_BFLOAT16},
-                                               {CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, std::int64_t{16}},
+                                               {CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, DnnTensor::kAlignmentBytes},
                                                {CUDNN_ATTR_TENSOR_DIMENSIONS, tensor.extents},
                                                {CUDNN_ATTR_TENSOR_STRIDES, tensor.strides}});
 }

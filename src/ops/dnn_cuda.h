@@ -49,7 +49,14 @@ struct DnnAttribute {
   DnnValues values;
 };
 
+/// A bf16 tensor on the device.
 struct DnnTensor {
+  static constexpr std::int64_t kAlignmentBytes = 16;
+
+  static bool can_be_at(const std::byte* data) noexcept {
+    return reinterpret_cast<std::uintptr_t>(data) % kAlignmentBytes == 0;
+  }
+
   std::int64_t id;
   std::array<std::int64_t, 4> extents;
   std::array<std::int64_t, 4> strides;
@@ -60,7 +67,6 @@ class DnnGraph {
  public:
   /// A finished descriptor, which the graph keeps.
   cudnnBackendDescriptor_t add(cudnnBackendDescriptorType_t type, const std::vector<DnnAttribute>& attributes);
-  /// bf16, on addresses of 16 bytes.
   cudnnBackendDescriptor_t add_tensor(const DnnTensor& tensor);
   /// An f32 that each run gets by value.
   cudnnBackendDescriptor_t add_scalar(std::int64_t id);

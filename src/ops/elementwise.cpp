@@ -48,7 +48,7 @@ void add(OpContext& context, const ConstTensorView& x, const TensorView& y) {
 void gated_add(OpContext& context, const ConstTensorView& x, const ConstTensorView& gate, const TensorView& y) {
   check_pair("gated_add", context, "x", x, "y", y);
   const Operand gates("gated_add", "gate", gate);
-  gates.dtype({x.dtype()}).shape({x.size(1)}).contiguous();
+  gates.like(Operand("gated_add", "x", x)).shape({x.size(1)}).contiguous();
   Operand("gated_add", "y", y).apart_from(gates);
   switch (device_kind(context)) {
     case DeviceKind::cpu: return cpu::gated_add(context, x, gate, y);

@@ -82,7 +82,7 @@ void multiply_rows(OpContext& context, const ConstTensorView& x, const ConstTens
 
 void linear(OpContext& context, const ConstTensorView& x, const ConstTensorView& w, const TensorView& y,
             const std::optional<ConstTensorView>& bias) {
-  lamina::cuda::native(context.stream());  // plans are made for the device that is current
+  lamina::cuda::make_current(context.stream());  // for which plans are made
   if (x.size(0) == 1) return multiply_row(context, x, w, y, bias);
   multiply_rows(context, x, w, y, bias);
 }

@@ -3,14 +3,14 @@
 #include <algorithm>
 
 #include "ops/pack_cuda.cuh"
+#include "ops/sum_cuda.cuh"
 
 namespace lamina::ops::cuda {
 
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kWarpSize = 32;
-constexpr int kWarps = kThreads / kWarpSize;
+constexpr int kWarps = kThreads / kWarpThreads;
 constexpr int kPack = 8;
 
 /// A bias of either dtype, or none.
@@ -46,20 +46,20 @@ __device__ Floats<kPack> load_up_to(const T* from, std::int64_t left) {
 /// A warp for each output. `kWhole`: all packs may be loaded at once; the sums are the same without.
 template <bool kWhole, typename X, typename W, typename Y>
 __global__ void multiply_row(const X* x, const W* w, Bias bias, Y* y, std::int64_t in, std::int64_t out) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
-  const std::int64_t o = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarpSize;
+  const int lane = static_cast<int>(threadIdx.x) % kWarpThreads;
+  const std::int64_t o = std::int64_t{blockIdx.x} * kWarps + threadIdx.x / kWarpThreads;
   if (o >= out) return;
   const W* weights = w + o * in;
   Floats<kPack> sums{};
 #pragma unroll 4
-  for (std::int64_t i = lane * kPack; i < in; i += kWarpSize * kPack) {
+  for (std::int64_t i = lane * kPack; i < in; i += kWarpThreads * kPack) {
     const auto a = load_up_to<kWhole>(x + i, in - i);
     const auto b = load_up_to<kWhole>(weights + i, in - i);
 #pragma unroll
     for (int j = 0; j < kPack; ++j) sums[j] = fmaf(a[j], b[j], sums[j]);
   }
   float sum = ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
-  for (int mask = kWarpSize / 2; mask > 0; mask /= 2) sum += __shfl_xor_sync(~0U, sum, mask);
+  sum = group_sum(sum, kWarpThreads);
   if (lane == 0) store<1>(y + o, Floats<1>{sum + bias[o]});
 }
 

@@ -16,13 +16,11 @@ constexpr std::int64_t kOut = 4;
 constexpr std::int64_t kScale = 5;
 
 constexpr std::int64_t kMostFeatures = 256;
-constexpr std::uintptr_t kAlignmentBytes = 16;
 constexpr std::int64_t kAlignedElements = 8;
 
 bool is_aligned(const ConstTensorView& view) {
-  return reinterpret_cast<std::uintptr_t>(view.data()) % kAlignmentBytes == 0 &&
-         view.stride(0) % kAlignedElements == 0 && view.stride(1) % kAlignedElements == 0 &&
-         view.size(2) % kAlignedElements == 0;
+  return DnnTensor::can_be_at(view.data()) && view.stride(0) % kAlignedElements == 0 &&
+         view.stride(1) % kAlignedElements == 0 && view.size(2) % kAlignedElements == 0;
 }
 
 bool is_served(const AttentionOperands& operands) {

@@ -4,12 +4,12 @@
 #include <cmath>
 
 #include "ops/pack_cuda.cuh"
+#include "ops/sum_cuda.cuh"
 
 namespace lamina::ops::cuda {
 
 namespace {
 
-constexpr int kWarpSize = 32;
 constexpr int kMostThreads = 512;
 constexpr int kPack = 4;
 
@@ -40,19 +40,20 @@ __device__ Partial merged(const Partial& a, const Partial& b) {
 /// Lanes [0, width) of the calling warp, in all of them.
 __device__ Partial merged_in_warp(Partial partial, int width) {
   for (int mask = width / 2; mask > 0; mask /= 2) {
-    const Partial other{__shfl_xor_sync(~0U, partial.largest, mask), __shfl_xor_sync(~0U, partial.sum, mask)};
+    const Partial other{__shfl_xor_sync(kWholeWarp, partial.largest, mask),
+                        __shfl_xor_sync(kWholeWarp, partial.sum, mask)};
     partial = merged(partial, other);
   }
   return partial;
 }
 
 __device__ Partial merged_in_block(Partial partial) {
-  __shared__ float largest[kWarpSize];
-  __shared__ float sums[kWarpSize];
-  const int lane = static_cast<int>(threadIdx.x) % kWarpSize;
-  const int warp = static_cast<int>(threadIdx.x) / kWarpSize;
-  const int warps = static_cast<int>(blockDim.x) / kWarpSize;
-  partial = merged_in_warp(partial, kWarpSize);
+  __shared__ float largest[kMostWarps];
+  __shared__ float sums[kMostWarps];
+  const int lane = static_cast<int>(threadIdx.x) % kWarpThreads;
+  const int warp = static_cast<int>(threadIdx.x) / kWarpThreads;
+  const int warps = static_cast<int>(blockDim.x) / kWarpThreads;
+  partial = merged_in_warp(partial, kWarpThreads);
   if (lane == 0) {
     largest[warp] = partial.largest;
     sums[warp] = partial.sum;
@@ -97,7 +98,7 @@ __global__ void softmax(const float* scores, T* probabilities, SoftmaxShape shap
 void softmax_async(const float* scores, std::byte* probabilities, DType dtype, const SoftmaxShape& shape,
                    cudaStream_t stream) {
   const auto rows = static_cast<unsigned>(shape.heads * shape.queries);
-  const int threads = std::max(kWarpSize, power_of_two_from(shape.row_stride / kPack, kMostThreads));
+  const int threads = std::max(kWarpThreads, power_of_two_from(shape.row_stride / kPack, kMostThreads));
   with_element(dtype, [&](auto element) {
     softmax<<<rows, threads, 0, stream>>>(scores, reinterpret_cast<decltype(element)*>(probabilities), shape);
   });

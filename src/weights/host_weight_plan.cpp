@@ -23,7 +23,8 @@ Refusal refuse_by_facts(const std::string& component, const LoadFacts& facts) {
             fmt::format("component '{}' loads as usual: only transformers are mapped", component)};
   if (!facts.may_map)
     return {MappingRefusal::not_asked_for,
-            fmt::format("component '{}': the configuration asks for private weights", component)};
+            fmt::format("component '{}': the configuration asks for private weights, or auto chose them for a GPU",
+                        component)};
   if (facts.tensor_parallel_size != 1)
     return {MappingRefusal::tensor_parallel,
             fmt::format("component '{}': tensor parallelism over {} ranks needs slices of its tensors", component,

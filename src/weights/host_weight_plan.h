@@ -25,7 +25,7 @@ std::string_view to_string(HostBacking backing) noexcept;
 /// load it, and binding refuses the checkpoint.
 enum class MappingRefusal {
   none,                 ///< the files can be the runtime layout
-  not_asked_for,        ///< the configuration wants private weights
+  not_asked_for,        ///< private weights are wanted, or suit the device better
   ordinary_component,   ///< only transformers are mapped
   tensor_parallel,      ///< each rank needs its own slices
   hsdp,                 ///< shards live on the devices
@@ -39,7 +39,7 @@ std::string_view to_string(MappingRefusal refusal) noexcept;
 
 /// What the loader knows beside the files.
 struct LoadFacts {
-  bool may_map = true;         ///< the configuration allows it
+  bool may_map = true;         ///< the configuration allows it, and the device gains by it
   bool is_transformer = true;  ///< else the component loads as usual
   std::size_t tensor_parallel_size = 1;
   bool hsdp = false;

@@ -16,7 +16,7 @@ using ops::cuda::PlanCache;
 
 class CudaPlansTest : public ::testing::Test {
  protected:
-  void SetUp() override { cuda::native(*stream_); }
+  void SetUp() override { cuda::make_current(*stream_); }
 
   std::unique_ptr<Device> device_ = create_cuda_device();
   std::unique_ptr<Stream> stream_ = device_->create_stream("compute");

@@ -44,6 +44,8 @@ NcclGroup::~NcclGroup() {
 }
 
 void NcclGroup::connect(const std::vector<int>& devices) {
+  // First by itself: an exception must not leave a group of NCCL's calls open.
+  for (const int device : devices) cuda::check(cudaSetDevice(device));
   ncclUniqueId id;
   if (const ncclResult_t result = ncclGetUniqueId(&id); result != ncclSuccess) throw failure(result, 0);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -51,7 +53,7 @@ void NcclGroup::connect(const std::vector<int>& devices) {
   const int ranks = static_cast<int>(devices.size());
   ncclGroupStart();
   for (int rank = 0; rank < ranks; ++rank) {
-    cuda::check(cudaSetDevice(devices[static_cast<std::size_t>(rank)]));
+    static_cast<void>(cudaSetDevice(devices[static_cast<std::size_t>(rank)]));
     ncclCommInitRankConfig(&communicators_[static_cast<std::size_t>(rank)], ranks, id, rank, &config);
   }
   const ncclResult_t result = ncclGroupEnd();

@@ -47,10 +47,13 @@ void check(cudnnStatus_t status, std::source_location where) {
          where);
 }
 
+void make_current(Stream& cuda_stream) {
+  cuda_stream_of(cuda_stream).gpu().make_current();
+}
+
 cudaStream_t native(Stream& cuda_stream) {
-  const CudaStream& stream = cuda_stream_of(cuda_stream);
-  stream.gpu().make_current();
-  return stream.handle();
+  make_current(cuda_stream);
+  return cuda_stream_of(cuda_stream).handle();
 }
 
 void watch(Stream& stream, const std::shared_ptr<const StreamWatch>& watch) {

@@ -17,7 +17,10 @@ void check(cudaError_t status, std::source_location where = std::source_location
 void check(cublasStatus_t status, std::source_location where = std::source_location::current());
 void check(cudnnStatus_t status, std::source_location where = std::source_location::current());
 
-/// The stream of a CUDA device. Makes its device current on the calling thread.
+/// Makes the stream's device current on the calling thread.
+void make_current(Stream& cuda_stream);
+
+/// The stream of a CUDA device, whose device is made current.
 cudaStream_t native(Stream& cuda_stream);
 
 /// Multiprocessors of the stream's device.
