@@ -59,10 +59,10 @@ std::string units_table(const SizeMeasurement& size) {
   for (const auto& [kind, units] : kinds) {
     const auto& [sum, count] = units;
     text += fmt::format(
-        "{:>10} {:>3} units like {} ({:.1f} MiB{}): resident {:.3f}, compute {:.3f}, copy {:.3f}, "
-        "stall {:.3f} ms each\n",
+        "{:>10} {:>3} units like {} ({:.1f} MiB{}): {}compute {:.3f}, copy {:.3f}, stall {:.3f} ms each\n",
         name_of(size.size), count, sum.name, static_cast<double>(kind.first) / kMiB, kind.second ? ", resident" : "",
-        sum.resident_compute_ms / count, sum.compute_ms / count, sum.copy_ms / count, sum.stall_ms / count);
+        size.resident_ms ? fmt::format("resident {:.3f}, ", sum.resident_compute_ms / count) : "",
+        sum.compute_ms / count, sum.copy_ms / count, sum.stall_ms / count);
   }
   return text;
 }

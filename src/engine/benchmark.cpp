@@ -113,18 +113,20 @@ Run run_steps(Generator& generator, const PictureSize& size, std::int64_t steps,
   return {generator.stage_reports().front(), result.tensors.front().shape.at(1)};
 }
 
+/// Means over the measured steps.
 std::vector<UnitMeasurement> units_of(const StageReport& stage, const Stack& stack) {
   std::vector<UnitMeasurement> units;
-  const auto passes = static_cast<double>(stage.passes);
-  for (std::size_t i = 0; i < stack.units.size(); ++i) {
-    const UnitStatistics& statistics = stage.statistics.units[stage.stack][i];
+  for (std::size_t i = 0; i < stack.units.size(); ++i)
     units.push_back({.name = stack.units[i].block,
                      .size_bytes = UnitLayout::of(stack.units[i].groups).size_bytes,
-                     .resident = stage.need.part.resident[stage.stack][i],
-                     .compute_ms = milliseconds(statistics.compute) / passes,
-                     .resident_compute_ms = 0,
-                     .copy_ms = milliseconds(statistics.copy) / passes,
-                     .stall_ms = milliseconds(statistics.stall) / passes});
+                     .resident = stage.need.part.resident[stage.stack][i]});
+  const auto steps = static_cast<double>(stage.passes - BenchmarkRequest::kWarmUpSteps);
+  for (const VisitTiming& visit : stage.timeline) {
+    if (visit.pass < BenchmarkRequest::kWarmUpSteps) continue;
+    UnitMeasurement& unit = units[visit.unit];
+    unit.compute_ms += milliseconds(visit.compute_end - visit.compute_begin) / steps;
+    unit.copy_ms += milliseconds(visit.copy_end - visit.copy_begin) / steps;
+    unit.stall_ms += milliseconds(visit.stall) / steps;
   }
   return units;
 }
@@ -172,17 +174,16 @@ std::vector<ResidentRun> run_resident(const EngineConfig& config, const Benchmar
 SizeMeasurement measure_streamed(const Run& run, const PictureSize& size, const Pipeline& pipeline) {
   const auto& [stage, latent_tokens] = run;
   const Steps times = steps_of(stage);
-  const auto passes = static_cast<double>(stage.passes);
   SizeMeasurement measured;
   measured.size = size;
   measured.tokens = static_cast<std::int64_t>(kPromptLength) + latent_tokens;
   measured.step_ms = median(times.measured_ms);
   measured.slowest_step_ms = *std::ranges::max_element(times.measured_ms);
   measured.first_step_ms = times.first_ms;
-  measured.stall_ms = milliseconds(stage.statistics.stall) / passes;
   measured.copied_bytes = stage.statistics.copied_bytes / stage.passes;
   measured.device_memory = stage.memory;
   measured.units = units_of(stage, transformer_of(pipeline).plan.stacks[stage.stack]);
+  for (const UnitMeasurement& unit : measured.units) measured.stall_ms += unit.stall_ms;
   measured.trace_json = trace_json({stage}, pipeline.parts());
   return measured;
 }

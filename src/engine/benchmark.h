@@ -26,7 +26,7 @@ struct BenchmarkRequest {
   static constexpr std::int64_t kWarmUpSteps = 3;
 };
 
-/// One unit's means over all steps, those to warm up included; milliseconds.
+/// One unit's means over the measured steps; milliseconds.
 struct UnitMeasurement {
   std::string name;
   std::size_t size_bytes = 0;
@@ -45,7 +45,7 @@ struct SizeMeasurement {
   double step_ms = 0;                 ///< median streamed step
   double slowest_step_ms = 0;
   double first_step_ms = 0;      ///< of the request, from its first copy on
-  double stall_ms = 0;           ///< a step's mean, those to warm up included
+  double stall_ms = 0;           ///< the mean of the measured steps
   std::size_t copied_bytes = 0;  ///< host to device, a step
   double link_ms = 0;            ///< copied_bytes at the measured link rate
   double predicted_ms = 0;       ///< a steady step of the virtual-time model
