@@ -58,6 +58,8 @@ class StageRunner {
   /// Throws out_of_device_memory with the numbers by part where `need` can never fit the device's limit.
   void check_fits(const StageNeed& need) const;
 
+  StagingUploader& uploader() noexcept { return uploader_; }
+
   StageReport run(Stage& stage, const StageNeed& need, const ProgressFunction& progress);
 
  private:

@@ -65,7 +65,7 @@ void BlockStream::begin_pass(std::size_t stack) {
   next_unit_ = 0;
   const auto announced = std::exchange(announced_stack_, std::nullopt);
   if (announced != stack) {
-    expects(gathering_ == nullptr || !announced, "stack {} begun, and gathered is that of stack {}", stack, *announced);
+    expects(gathering_ == nullptr || !announced, "stack {} begun, and gathered is that of another", stack);
     discard_fetched();
     queue_fetches({pass_, {stack, 0}});
   }

@@ -82,6 +82,9 @@ class BlockStream {
   void announce_next(std::size_t stack);
   UnitLease enter(std::size_t unit);
   void end_pass();
+  /// All fetches of the running pass are issued: those of an announced one follow, in the order of the stack and the
+  /// ring alone.
+  bool is_fetched() const noexcept { return to_fetch_.empty() || to_fetch_.front().pass != pass_; }
   bool is_running() const noexcept { return running_stack_.has_value(); }
   /// Gives up the running pass after an exception: everything fetched, announced or counted is forgotten. Both streams
   /// are idle and no unit is leased.

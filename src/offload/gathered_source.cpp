@@ -67,6 +67,7 @@ void GatheredSource::fetch_outside_async(std::byte* destination, Stream& copy) {
 
 void GatheredSource::fetch(const Shard& shard, std::byte* destination, Stream& copy, std::string_view label) {
   const ShardLayout& layout = shard.layout;
+  check();
   try {
     for (std::size_t chunk = 0; chunk < sharding_.chunks; ++chunk) {
       const std::shared_ptr<Event> copied = events_.take("piece copied");
@@ -77,9 +78,14 @@ void GatheredSource::fetch(const Shard& shard, std::byte* destination, Stream& c
       weights_.all_gather_async(destination + chunk * layout.chunk_bytes(), layout.piece_bytes, *comm_);
     }
   } catch (const Error& error) {
-    weights_.abort(error);
+    failure_ = error;
     throw;
   }
+}
+
+void GatheredSource::check() const {
+  if (failure_) throw *failure_;
+  weights_.check();
 }
 
 }  // namespace lamina

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -23,7 +25,8 @@ namespace lamina {
 ///     copy:  wait free · copy piece 0 · record copied · copy piece 1 · record copied · ...
 ///     comm:              wait copied · all-gather chunk 0 · wait copied · all-gather chunk 1 · ... · record ready
 ///
-/// Every rank fetches the same images in the same order. A rank that cannot ends the group: none goes on without it.
+/// Every rank fetches the same images in the same order. Where a fetch fails the source fetches no more: the others
+/// wait in collectives that this rank has not entered, so its owner ends the group.
 class GatheredSource final : public UnitSource {
  public:
   /// Host bytes that a rank's source of this plan takes.
@@ -37,7 +40,7 @@ class GatheredSource final : public UnitSource {
   PackedPieces fetch_async(UnitRef unit, std::byte* destination, Stream& copy) override;
   void fetch_outside_async(std::byte* destination, Stream& copy) override;
   const Gathering* gathering() const noexcept override { return &gathering_; }
-  void check() const override { weights_.check(); }
+  void check() const override;
   std::size_t host_bytes() const override { return host_bytes_; }
 
  private:
@@ -54,6 +57,7 @@ class GatheredSource final : public UnitSource {
   std::vector<std::vector<Shard>> units_;  // by stack and unit
   Shard outside_;
   std::size_t host_bytes_ = 0;
+  std::optional<Error> failure_;
   EventPool events_;
   std::unique_ptr<Stream> comm_;  // goes first: its work uses all of the above
   Gathering gathering_;

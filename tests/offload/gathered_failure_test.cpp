@@ -78,7 +78,7 @@ TEST(GatheredStreamMutations, AnyWaitLeftOutIsFound) {
   }
 }
 
-/// A copy that one rank refuses, at every place: all ranks end with that reason, and nothing stays booked.
+/// A copy that is refused on one rank, at every place: all ranks end with that reason, and nothing stays booked.
 TEST(GatheredStreamFailure, ARefusedCopyEndsAllRanks) {
   const StoredToy toy({ToyPart::Sizes(kUnits, 1024)});
   constexpr std::size_t kCopies = kPasses * kUnits * 2;
@@ -88,8 +88,14 @@ TEST(GatheredStreamFailure, ARefusedCopyEndsAllRanks) {
       if (mine.rank == 1) set_cpu_faults(*mine.device, {.fail_copy = copy});
       try {
         GatheredToy streamed(mine, toy, 2, 4096);
-        traverse(streamed.stream, streamed.part, *streamed.compute, kUnits, kPasses);
-        streamed.stream.take_statistics();
+        try {
+          traverse(streamed.stream, streamed.part, *streamed.compute, kUnits, kPasses);
+          streamed.stream.take_statistics();
+        } catch (const Error& error) {
+          EXPECT_THROW(streamed.source.check(), Error);
+          mine.communicator->abort(error);
+          throw;
+        }
       } catch (const Error&) {
         EXPECT_EQ(mine.device->memory().use().used_bytes, 0U);
         EXPECT_EQ(mine.device->pinned_bytes(), 0U);
