@@ -23,6 +23,11 @@ constexpr std::size_t align_up(std::size_t value, std::size_t alignment) {
   return (value + alignment - 1) & ~(alignment - 1);
 }
 
+/// `value / divisor`, rounded up.
+constexpr std::size_t divide_up(std::size_t value, std::size_t divisor) {
+  return value / divisor + (value % divisor != 0 ? 1 : 0);
+}
+
 /// a * b and a + b, or nullopt where the result does not fit.
 std::optional<std::size_t> checked_mul(std::size_t a, std::size_t b);
 std::optional<std::size_t> checked_add(std::size_t a, std::size_t b);

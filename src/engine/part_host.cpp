@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "engine/host_need.h"
 #include "offload/drain.h"
+#include "offload/gathered_source.h"
 #include "offload/mapped_source.h"
 #include "offload/pinned_source.h"
 
@@ -43,13 +44,29 @@ HostBackingChoice choose_backing(Device& device, const std::vector<ModelPart>& p
   return fits ? HostBackingChoice::private_pages : HostBackingChoice::automatic;
 }
 
+/// Shards are packed once, so files are read at the start alone.
+HostBackingChoice shared_backing(const OffloadOptions& options) {
+  if (options.host_backing == HostBackingChoice::mapped)
+    fail(ErrorCode::incompatible,
+         "host backing 'mapped' excludes the all-gather of weights, which keeps shards in pinned memory; use "
+         "--dlo-no-use-allgather, or another --dlo-host-backing");
+  return HostBackingChoice::private_pages;
+}
+
 }  // namespace
 
 PartHost::PartHost(Device& device, Stream& compute, Stream& copy, const std::vector<ModelPart>& parts,
-                   const OffloadOptions& options)
-    : device_(device), compute_(compute), copy_(copy), parts_(parts), options_(options), active_(parts.size()) {
+                   const OffloadOptions& options, const std::optional<WeightSharing>& sharing)
+    : device_(device),
+      compute_(compute),
+      copy_(copy),
+      parts_(parts),
+      options_(options),
+      sharing_(sharing),
+      active_(parts.size()) {
+  expects(!sharing || options.stream, "weights that do not stream are shared between ranks");
   if (!options.stream) check_weights_fit();
-  options_.host_backing = choose_backing(device, parts, options);
+  options_.host_backing = sharing ? shared_backing(options) : choose_backing(device, parts, options);
   std::vector<HostWeightPlan> plans = plan_parts(parts, options_);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const HostWeightPlan& plan = plans[i];
@@ -59,7 +76,7 @@ PartHost::PartHost(Device& device, Stream& compute, Stream& copy, const std::vec
       spdlog::info("host weights are {}: {}", to_string(plan.backing), plan.reason);
   }
   device.host_memory().check_fits(
-      loading_need(parts, plans, options), "loading the model",
+      loading_need(parts, plans, options, sharding()), "loading the model",
       options.stream ? "raise the limit, or keep the transformer in its files with --dlo-host-backing mapped"
                      : "raise the limit");
   for (std::size_t part = 0; part < parts.size(); ++part) run_load_hooks(parts[part].load_hooks, plans[part].bindings);
@@ -89,7 +106,19 @@ void PartHost::check_weights_fit() const {
          format_size(total), components, format_size(*limit));
 }
 
+Sharding PartHost::sharding() const noexcept {
+  return sharing_ ? Sharding{sharing_->ranks.size(), sharing_->chunks} : Sharding{};
+}
+
+ResidencyOptions PartHost::residency() const {
+  ResidencyOptions residency = options_.residency();
+  residency.sharding = sharding();
+  return residency;
+}
+
 std::unique_ptr<UnitSource> PartHost::make_source(const ModelPart& part, HostWeightPlan plan) {
+  if (sharing_)
+    return std::make_unique<GatheredSource>(device_, sharing_->ranks, part.plan, plan.bindings, sharing_->chunks);
   if (plan.backing == HostBacking::checkpoint_mmap)
     return std::make_unique<MappedSource>(device_, part.plan, std::move(plan.bindings));
   return std::make_unique<PinnedSource>(device_, part.plan, plan.bindings);
@@ -117,7 +146,7 @@ void PartHost::release() {
 }
 
 PartMemory PartHost::memory_of(std::size_t part) const {
-  return plan_memory(parts_.at(part).plan, options_.residency());
+  return plan_memory(parts_.at(part).plan, residency());
 }
 
 std::size_t PartHost::kept_bytes_besides(std::size_t part) const {
@@ -140,7 +169,7 @@ std::unique_ptr<ActivePart> PartHost::set_up(std::size_t part, UnitSource& sourc
                                                         .plan = parts_[part].plan,
                                                         .parameters = parts_[part].parameters,
                                                         .source = source,
-                                                        .residency = options_.residency(),
+                                                        .residency = residency(),
                                                         .poison_released = options_.poison_released,
                                                         .record_timeline = options_.record_timeline});
 }

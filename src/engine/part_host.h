@@ -2,9 +2,11 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "comm/communicator.h"
 #include "device/device.h"
 #include "lamina/engine.h"
 #include "offload/active_part.h"
@@ -25,6 +27,12 @@ struct OffloadOptions {
   bool record_timeline = false;
 
   ResidencyOptions residency() const { return {stream, ring_slots, resident_blocks, resident_policy}; }
+};
+
+/// The ranks that hold one copy of the weights together.
+struct WeightSharing {
+  Communicator& ranks;  ///< of the offload group, for weights alone; at least two
+  std::size_t chunks = 1;
 };
 
 /// Where a part's weights are while it is off the device, and why not in the checkpoint's files.
@@ -48,14 +56,19 @@ class PartHost {
   /// a failure to start. Throws incompatible where mapping is demanded and refused; out_of_host_memory with the numbers
   /// by part before the first byte is allocated where loading, with the staging of the stages to come, cannot fit; what
   /// the parts' load hooks throw, which run next; out_of_device_memory, or what reading the checkpoint throws.
+  ///
+  /// With `sharing`, only while streaming, the host keeps this rank's shards in pinned memory, and what comes to the
+  /// device is gathered: all ranks activate and traverse the same parts in the same order.
   PartHost(Device& device, Stream& compute, Stream& copy, const std::vector<ModelPart>& parts,
-           const OffloadOptions& options);
+           const OffloadOptions& options, const std::optional<WeightSharing>& sharing = std::nullopt);
 
   PartHost(const PartHost&) = delete;
   PartHost& operator=(const PartHost&) = delete;
 
   /// The part, set up, until `release`. One part at a time, unless parts stay.
   ActivePart& activate(std::size_t part);
+  /// The part, activated and not released since.
+  ActivePart& active(std::size_t part) { return *active_.at(part); }
   /// Ends the stage that `activate` began, whole or broken off: the streams are idle and without error afterwards, no
   /// pass is running, and parts that do not stay are freed.
   void release();
@@ -67,9 +80,11 @@ class PartHost {
   /// Host bytes held for weights.
   std::size_t host_bytes() const;
   const OffloadOptions& options() const noexcept { return options_; }
+  Sharding sharding() const noexcept;
 
  private:
   void check_weights_fit() const;
+  ResidencyOptions residency() const;
   std::unique_ptr<UnitSource> make_source(const ModelPart& part, HostWeightPlan plan);
   std::unique_ptr<ActivePart> set_up(std::size_t part, UnitSource& source);
 
@@ -78,6 +93,7 @@ class PartHost {
   Stream& copy_;
   const std::vector<ModelPart>& parts_;
   OffloadOptions options_;
+  std::optional<WeightSharing> sharing_;
   std::vector<PartBacking> backings_;                 // by part
   std::vector<std::unique_ptr<UnitSource>> sources_;  // streaming: by part
   std::vector<std::unique_ptr<ActivePart>> active_;   // by part

@@ -10,7 +10,7 @@ PassScheduler::PassScheduler(const GroupRules& rules, std::size_t rank) : schedu
   expects(rank < rules.ranks(), "rank {} of a group of {}", rank, rules.ranks());
 }
 
-std::vector<Action> PassScheduler::handle(const Event& event) {
+std::vector<Action> PassScheduler::handle(const SchedulerEvent& event) {
   std::visit([this](const auto& what) { on(what); }, event);
   if (may_propose()) {
     in_round_ = true;

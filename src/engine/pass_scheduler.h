@@ -43,9 +43,9 @@ struct PeerLost {  ///< a rank is gone, and has not told why
 struct ReasonOverdue {};  ///< the answer to action::AwaitReason, when none was told in time
 }  // namespace event
 
-using Event = std::variant<event::Started, event::Arrived, event::Cancelled, event::StopRequested, event::Reserved,
-                           event::SampleFailed, event::PassClosing, event::PassFinished, event::Agreed, event::Faulted,
-                           event::PeerLost, event::ReasonOverdue>;
+using SchedulerEvent = std::variant<event::Started, event::Arrived, event::Cancelled, event::StopRequested,
+                                    event::Reserved, event::SampleFailed, event::PassClosing, event::PassFinished,
+                                    event::Agreed, event::Faulted, event::PeerLost, event::ReasonOverdue>;
 
 // What a rank is to do, in the order given.
 namespace action {
@@ -89,7 +89,7 @@ class PassScheduler {
   /// `rank` is the place in the lockstep group.
   PassScheduler(const GroupRules& rules, std::size_t rank);
 
-  std::vector<Action> handle(const Event& event);
+  std::vector<Action> handle(const SchedulerEvent& event);
 
   std::size_t replica() const noexcept { return rank_ / schedule_.rules().ranks_per_replica; }
   const GroupSchedule& schedule() const noexcept { return schedule_; }

@@ -61,6 +61,8 @@ class StageRunner {
   /// Throws out_of_device_memory with the numbers by part where it cannot.
   void check_fits(const StageNeed& need) const;
 
+  StagingUploader& uploader() noexcept { return uploader_; }
+
   StageReport run(Stage& stage, const StageNeed& need, const ProgressFunction& progress);
 
  private:

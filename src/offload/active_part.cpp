@@ -34,7 +34,7 @@ std::vector<Parameter*> find_parameters(const std::vector<ParameterGroup>& group
 
 PartMemory plan_memory(const OffloadPlan& plan, const ResidencyOptions& options) {
   PartMemory memory;
-  memory.outside_bytes = UnitLayout::of(plan.outside).size_bytes;
+  memory.outside_bytes = device_bytes(UnitLayout::of(plan.outside).size_bytes, options.sharding);
   std::size_t largest = 0;
   std::size_t streamed = 0;
   for (const Stack& stack : plan.stacks) {
@@ -42,7 +42,7 @@ PartMemory plan_memory(const OffloadPlan& plan, const ResidencyOptions& options)
         options.stream ? choose_residents(plan, stack, options.resident_blocks, options.resident_policy)
                        : std::vector<bool>(stack.units.size(), true));
     for (std::size_t unit = 0; unit < stack.units.size(); ++unit) {
-      const std::size_t size = UnitLayout::of(stack.units[unit].groups).size_bytes;
+      const std::size_t size = device_bytes(UnitLayout::of(stack.units[unit].groups).size_bytes, options.sharding);
       if (resident[unit]) {
         memory.resident_bytes += size;
       } else {
@@ -65,6 +65,7 @@ ActivePart::ActivePart(const Setup& setup) : memory_(plan_memory(setup.plan, set
   load_outside(setup);
   std::vector<std::vector<UnitBinding>> stacks = place_units(setup);
   setup.copy.synchronize();
+  if (const Gathering* gathering = setup.source.gathering()) gathering->stream.synchronize();
   setup.source.check();
   stream_.emplace(setup.device, setup.compute, setup.copy, memory_.ring_bytes > 0 ? &setup.source : nullptr,
                   std::move(stacks),
@@ -92,12 +93,13 @@ std::vector<std::vector<UnitBinding>> ActivePart::place_units(const Setup& setup
     const std::vector<StreamUnit>& units = setup.plan.stacks[s].units;
     for (std::size_t u = 0; u < units.size(); ++u) {
       UnitLayout layout = UnitLayout::of(units[u].groups);
-      UnitBinding& binding = stack.emplace_back(UnitBinding{
-          find_parameters(units[u].groups, index), std::move(layout.group_offsets), layout.size_bytes, nullptr});
+      const std::size_t size = device_bytes(layout.size_bytes, setup.residency.sharding);
+      UnitBinding& binding = stack.emplace_back(
+          UnitBinding{find_parameters(units[u].groups, index), std::move(layout.group_offsets), size, nullptr});
       if (!memory_.resident[s][u]) continue;
       setup.source.fetch_async({s, u}, resident_place, setup.copy);
       binding.resident_data = resident_place;
-      resident_place += layout.size_bytes;
+      resident_place += size;
     }
   }
   return stacks;

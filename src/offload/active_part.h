@@ -9,6 +9,7 @@
 #include "offload/block_stream.h"
 #include "offload/offload_plan.h"
 #include "offload/residents.h"
+#include "offload/shard_layout.h"
 #include "offload/unit_source.h"
 #include "offload/watched_range.h"
 #include "tensor/parameter.h"
@@ -21,6 +22,7 @@ struct ResidencyOptions {
   std::size_t ring_slots = 2;  ///< ring capacity in units of the largest streamed unit, at least 1
   std::size_t resident_blocks = 0;
   ResidentPolicy resident_policy = ResidentPolicy::leading;
+  Sharding sharding;  ///< that of the source; images are padded to it
 };
 
 /// What a part needs of the device, computed without touching it.

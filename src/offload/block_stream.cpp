@@ -33,7 +33,13 @@ void UnitLease::leave() {
 
 BlockStream::BlockStream(Device& device, Stream& compute, Stream& copy, UnitSource* source,
                          std::vector<std::vector<UnitBinding>> stacks, const BlockStreamOptions& options)
-    : compute_(compute), copy_(copy), source_(source), stacks_(std::move(stacks)), options_(options), events_(device) {
+    : compute_(compute),
+      copy_(copy),
+      source_(source),
+      gathering_(source != nullptr ? source->gathering() : nullptr),
+      stacks_(std::move(stacks)),
+      options_(options),
+      events_(device) {
   if (options.ring_bytes > 0) ring_.emplace(device, options.ring_bytes);
   for (const std::vector<UnitBinding>& stack : stacks_)
     for (const UnitBinding& unit : stack)
@@ -45,6 +51,7 @@ BlockStream::BlockStream(Device& device, Stream& compute, Stream& copy, UnitSour
 
 BlockStream::~BlockStream() {
   drain(copy_, "its block stream was closed");
+  if (gathering_ != nullptr) drain(gathering_->stream, "its block stream was closed");
   drain(compute_, "its block stream was closed");
 }
 
@@ -56,7 +63,9 @@ void BlockStream::begin_pass(std::size_t stack) {
   ++statistics_.passes;
   running_stack_ = stack;
   next_unit_ = 0;
-  if (std::exchange(announced_stack_, std::nullopt) != stack) {
+  const auto announced = std::exchange(announced_stack_, std::nullopt);
+  if (announced != stack) {
+    expects(gathering_ == nullptr || !announced, "stack {} begun, and gathered is that of another", stack);
     discard_fetched();
     queue_fetches({pass_, {stack, 0}});
   }
@@ -74,18 +83,20 @@ UnitLease BlockStream::enter(std::size_t unit) {
   expects(running_stack_ && !leased_ && unit < stacks_[*running_stack_].size(), "unit {} entered out of turn", unit);
   const PassUnit visit{pass_, {*running_stack_, unit}};
   const UnitBinding& target = binding(visit.ref);
+  expects(gathering_ == nullptr || target.resident_data != nullptr || unit >= next_unit_,
+          "unit {} entered behind unit {}: units are gathered in order", unit, next_unit_);
   count_order(unit);
   const std::byte* data = target.resident_data;
   if (data == nullptr) {
     Fetched& fetched = claim(visit);
     data = fetched.data;
-    visits_.push_back({visit, fetched.copy_begin, fetched.ready, events_.take("wait begin"), events_.take("wait end"),
-                       events_.take("free"), std::move(fetched.pieces)});
+    visits_.push_back({visit, fetched.copy_begin, fetched.copy_end, fetched.ready, events_.take("wait begin"),
+                       events_.take("wait end"), events_.take("free"), std::move(fetched.pieces)});
     compute_.record(*visits_.back().wait_begin);
     compute_.wait(*fetched.ready);
     compute_.record(*visits_.back().wait_end);
   } else {
-    visits_.push_back({visit, nullptr, nullptr, nullptr, events_.take("wait end"), events_.take("free"), {}});
+    visits_.push_back({visit, nullptr, nullptr, nullptr, nullptr, events_.take("wait end"), events_.take("free"), {}});
     compute_.record(*visits_.back().wait_end);
   }
   for (std::size_t i = 0; i < target.parameters.size(); ++i) target.parameters[i]->bind(data + target.offsets[i]);
@@ -99,12 +110,21 @@ void BlockStream::end_pass() {
   expects(running_stack_ && !leased_, "a pass ended while none runs or a unit is leased");
   statistics_.skipped_visits += stacks_[*running_stack_].size() - next_unit_;
   running_stack_.reset();
-  while (!to_fetch_.empty() && to_fetch_.front().pass == pass_) to_fetch_.pop_front();
-  while (!fetched_.empty() && fetched_.front().unit.pass == pass_) {
-    ring_->drop_oldest();
-    fetched_.pop_front();
-    ++statistics_.discarded_fetches;
+  discard_rest_of_pass();
+}
+
+/// What was not entered. Where units are gathered, the other ranks may have entered it: it is fetched all the same.
+void BlockStream::discard_rest_of_pass() {
+  while (!to_fetch_.empty() && to_fetch_.front().pass == pass_) {
+    if (gathering_ == nullptr) {
+      to_fetch_.pop_front();
+      continue;
+    }
+    if (!fetched_.empty()) discard_oldest();
+    prefetch();
   }
+  while (!fetched_.empty() && fetched_.front().unit.pass == pass_) discard_oldest();
+  if (gathering_ != nullptr) prefetch();
 }
 
 void BlockStream::abandon_pass() {
@@ -121,6 +141,7 @@ StreamStatistics BlockStream::take_statistics() {
   expects(!running_stack_, "statistics taken while a pass is running");
   // A failed copy is an error of its stream alone: compute went on with what the ring held.
   copy_.synchronize();
+  if (gathering_ != nullptr) gathering_->stream.synchronize();
   compute_.synchronize();
   harvest(std::numeric_limits<std::size_t>::max());
   StreamStatistics taken = std::move(statistics_);
@@ -150,43 +171,60 @@ void BlockStream::prefetch() {
 }
 
 bool BlockStream::try_fetch(const PassUnit& unit) {
-  const std::size_t size = binding(unit.ref).size_bytes;
-  Fetched fetched{unit, nullptr, events_.take("copy begin"), events_.take("ready"), {}};
-  std::byte* place = ring_->push(size, copy_);
+  Fetched fetched{unit, nullptr, events_.take("copy begin"), nullptr, events_.take("ready"), {}};
+  fetched.copy_end = gathering_ != nullptr ? events_.take("copy end") : fetched.ready;
+  std::byte* place = ring_->push(binding(unit.ref).size_bytes, copy_);
   if (place == nullptr) return false;
-  fetched.data = place;
   try {
-    copy_.record(*fetched.copy_begin);
-    fetched.pieces = source_->fetch_async(unit.ref, place, copy_);
-    copy_.record(*fetched.ready);
+    fetch(fetched, place);
   } catch (...) {
     ring_->drop_newest();
     throw;
   }
-  UnitStatistics& statistics = statistics_.units[unit.ref.stack][unit.ref.unit];
-  ++statistics.fetches;
-  statistics.copied_bytes += size;
-  statistics_.copied_bytes += size;
+  count_fetch(unit.ref);
   fetched_.push_back(std::move(fetched));
   return true;
 }
 
+void BlockStream::fetch(Fetched& fetched, std::byte* place) {
+  fetched.data = place;
+  copy_.record(*fetched.copy_begin);
+  fetched.pieces = source_->fetch_async(fetched.unit.ref, place, copy_);
+  copy_.record(*fetched.copy_end);
+  if (gathering_ != nullptr) gathering_->stream.record(*fetched.ready);
+}
+
+void BlockStream::count_fetch(UnitRef ref) {
+  const std::size_t size = binding(ref).size_bytes;
+  const std::size_t copied = gathering_ != nullptr ? size / gathering_->ranks : size;
+  const std::size_t gathered = gathering_ != nullptr ? size : 0;
+  UnitStatistics& unit = statistics_.units[ref.stack][ref.unit];
+  ++unit.fetches;
+  unit.copied_bytes += copied;
+  unit.gathered_bytes += gathered;
+  statistics_.copied_bytes += copied;
+  statistics_.gathered_bytes += gathered;
+}
+
+/// Nothing read its bytes, but its fetch may still be writing them.
+void BlockStream::discard_oldest() {
+  ring_->retire_oldest(std::move(fetched_.front().ready));
+  fetched_.pop_front();
+  ++statistics_.discarded_fetches;
+}
+
 void BlockStream::discard_fetched() {
-  statistics_.discarded_fetches += fetched_.size();
-  for (; !fetched_.empty(); fetched_.pop_front()) ring_->drop_oldest();
+  while (!fetched_.empty()) discard_oldest();
   to_fetch_.clear();
 }
 
 /// The unit at the front of the ring: units fetched for visits that did not come are dropped; what is not in the ring
 /// is fetched now, and prefetching starts again behind it.
 BlockStream::Fetched& BlockStream::claim(const PassUnit& unit) {
+  if (gathering_ != nullptr) return claim_in_order(unit);
   const auto found = std::ranges::find(fetched_, unit, &Fetched::unit);
   if (found != fetched_.end()) {
-    for (auto skipped = std::distance(fetched_.begin(), found); skipped > 0; --skipped) {
-      ring_->drop_oldest();
-      fetched_.pop_front();
-      ++statistics_.discarded_fetches;
-    }
+    for (auto skipped = std::distance(fetched_.begin(), found); skipped > 0; --skipped) discard_oldest();
     return fetched_.front();
   }
   discard_fetched();
@@ -195,6 +233,16 @@ BlockStream::Fetched& BlockStream::claim(const PassUnit& unit) {
   ++statistics_.demand_fetches;
   queue_fetches({unit.pass, {unit.ref.stack, unit.ref.unit + 1}});
   if (announced_stack_) queue_fetches({unit.pass + 1, {*announced_stack_, 0}});
+  return fetched_.front();
+}
+
+/// The unit at the front of the ring, behind the fetches of all units before it.
+BlockStream::Fetched& BlockStream::claim_in_order(const PassUnit& unit) {
+  while (fetched_.empty() || fetched_.front().unit != unit) {
+    expects(!fetched_.empty(), "unit {} of stack {} is not among those to be gathered", unit.ref.unit, unit.ref.stack);
+    discard_oldest();
+    prefetch();
+  }
   return fetched_.front();
 }
 
@@ -232,7 +280,8 @@ void BlockStream::harvest(std::size_t before_pass) {
   for (; !visits_.empty() && visits_.front().unit.pass < before_pass && !leased_; visits_.pop_front()) {
     const Visit& visit = visits_.front();
     visit.free->synchronize();
-    if (!visit.pieces.empty()) source_->check();
+    if (gathering_ != nullptr && visit.ready) visit.copy_end->synchronize();  // compute waited for the gather alone
+    if (visit.ready) source_->check();
     const UnitRef ref = visit.unit.ref;
     VisitTiming timing{.pass = visit.unit.pass - 1 - passes_before_, .unit = ref.unit};
     timing.compute_begin = visit.wait_end->time();
@@ -241,7 +290,8 @@ void BlockStream::harvest(std::size_t before_pass) {
     unit.compute += timing.compute_end - timing.compute_begin;
     if (visit.ready) {
       timing.copy_begin = visit.copy_begin->time();
-      timing.copy_end = timing.ready = visit.ready->time();
+      timing.copy_end = visit.copy_end->time();
+      timing.ready = visit.ready->time();
       timing.stall = timing.compute_begin - visit.wait_begin->time();
       unit.copy += timing.copy_end - timing.copy_begin;
       unit.stall += timing.stall;

@@ -21,7 +21,7 @@ namespace lamina {
 struct UnitBinding {
   std::vector<Parameter*> parameters;        ///< one per group
   std::vector<std::size_t> offsets;          ///< of each parameter in the unit's image
-  std::size_t size_bytes = 0;                ///< of the image
+  std::size_t size_bytes = 0;                ///< of the image on the device
   const std::byte* resident_data = nullptr;  ///< the image on the device, or nullptr: the unit streams
 };
 
@@ -62,7 +62,9 @@ class UnitLease {
 ///
 /// Nothing blocks the host inside a pass: `enter` makes the compute stream wait for the unit's copy, a copy waits on
 /// the copy stream until the bytes it overwrites are free. Entering units out of order, skipping and repeating them is
-/// legal and counted. One thread uses a block stream; streams, source, parameters and resident memory outlive it.
+/// legal and counted. Where the source gathers, the units of announced passes are gathered in order, skipped ones too:
+/// going back, and another pass than the one announced, are errors. One thread uses a block stream; streams, source,
+/// parameters and resident memory outlive it.
 class BlockStream {
  public:
   /// `source` may be null where nothing streams.
@@ -80,6 +82,9 @@ class BlockStream {
   void announce_next(std::size_t stack);
   UnitLease enter(std::size_t unit);
   void end_pass();
+  /// All fetches of the running pass are issued: those of an announced one follow, in the order of the stack and the
+  /// ring alone.
+  bool is_fetched() const noexcept { return to_fetch_.empty() || to_fetch_.front().pass != pass_; }
   bool is_running() const noexcept { return running_stack_.has_value(); }
   /// Gives up the running pass after an exception: everything fetched, announced or counted is forgotten. Both streams
   /// are idle and no unit is leased.
@@ -109,13 +114,15 @@ class BlockStream {
     PassUnit unit;
     const std::byte* data = nullptr;
     std::shared_ptr<Event> copy_begin;
-    std::shared_ptr<Event> ready;
+    std::shared_ptr<Event> copy_end;
+    std::shared_ptr<Event> ready;  // copy_end, or behind the last gather
     PackedPieces pieces;
   };
   /// A visit whose times have not been read yet.
   struct Visit {
     PassUnit unit;
-    std::shared_ptr<Event> copy_begin;  // with ready and wait_*: only where the unit streams
+    std::shared_ptr<Event> copy_begin;  // with copy_end, ready and wait_*: only where the unit streams
+    std::shared_ptr<Event> copy_end;
     std::shared_ptr<Event> ready;
     std::shared_ptr<Event> wait_begin;
     std::shared_ptr<Event> wait_end;
@@ -127,8 +134,13 @@ class BlockStream {
   void queue_fetches(PassUnit first);
   void prefetch();
   bool try_fetch(const PassUnit& unit);
+  void fetch(Fetched& fetched, std::byte* place);
+  void count_fetch(UnitRef ref);
+  void discard_oldest();
   void discard_fetched();
   Fetched& claim(const PassUnit& unit);
+  Fetched& claim_in_order(const PassUnit& unit);
+  void discard_rest_of_pass();
   void count_order(std::size_t unit);
   void release_lease();
   void leave_lease();
@@ -139,6 +151,7 @@ class BlockStream {
   Stream& compute_;
   Stream& copy_;
   UnitSource* source_;
+  const Gathering* gathering_;  // the source's; null: none
   std::vector<std::vector<UnitBinding>> stacks_;
   BlockStreamOptions options_;
   EventPool events_;

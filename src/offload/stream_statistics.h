@@ -11,7 +11,8 @@ namespace lamina {
 struct UnitStatistics {
   std::uint64_t visits = 0;
   std::uint64_t fetches = 0;
-  std::size_t copied_bytes = 0;         ///< host to device
+  std::size_t copied_bytes = 0;         ///< host to device, over this rank's link
+  std::size_t gathered_bytes = 0;       ///< of images that all ranks made whole together, padding included
   std::chrono::nanoseconds compute{0};  ///< from the unit being ready to its being left
   std::chrono::nanoseconds copy{0};     ///< of the fetches that were visited, waits for packing included
   std::chrono::nanoseconds stall{0};    ///< compute waited for the unit's `ready`
@@ -25,6 +26,7 @@ struct StreamStatistics {
   std::vector<std::vector<UnitStatistics>> units;  ///< by stack and unit
   std::uint64_t passes = 0;
   std::size_t copied_bytes = 0;
+  std::size_t gathered_bytes = 0;
   std::chrono::nanoseconds stall{0};
   std::uint64_t skipped_visits = 0;     ///< units passed over when they were due
   std::uint64_t repeated_visits = 0;    ///< enters of a unit at or behind the furthest so far

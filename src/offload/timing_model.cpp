@@ -5,6 +5,7 @@
 #include <deque>
 #include <limits>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "offload/ring_layout.h"
 
@@ -63,17 +64,27 @@ class StreamPlayer {
       if (overwritten(retired)) timing.copy_begin = std::max(timing.copy_begin, retired.free);
     std::erase_if(retired_, overwritten);  // later copies are behind this one
 
-    const std::size_t ranks = inputs_.gather ? inputs_.gather->ranks : 1;
-    const std::size_t copied_bytes = place.size_bytes / ranks + (place.size_bytes % ranks != 0);
-    timing.copy_end = timing.copy_begin + transfer_time(copied_bytes, inputs_.link_bytes_per_second);
-    copy_lane_ = timing.ready = timing.copy_end;
-    if (inputs_.gather) {
-      const nanoseconds gather_begin = std::max(gather_lane_, timing.copy_end);
-      timing.ready = gather_begin + transfer_time(place.size_bytes, inputs_.gather->bytes_per_second);
-      gather_lane_ = timing.ready;
-    }
-    prediction_.copied_bytes += copied_bytes;
+    copy_lane_ = timing.copy_begin;
+    if (inputs_.gather)
+      gather(place.size_bytes, *inputs_.gather);
+    else
+      copy(place.size_bytes);
+    timing.copy_end = copy_lane_;
+    timing.ready = inputs_.gather ? gather_lane_ : copy_lane_;
     prediction_.actions.push_back({StreamAction::Kind::fetch, timing.pass, timing.unit});
+  }
+
+  void copy(std::size_t size_bytes) {
+    copy_lane_ += transfer_time(size_bytes, inputs_.link_bytes_per_second);
+    prediction_.copied_bytes += size_bytes;
+  }
+
+  void gather(std::size_t size_bytes, const GatherCost& gathering) {
+    const std::size_t chunk_bytes = divide_up(size_bytes, gathering.chunks);
+    for (std::size_t chunk = 0; chunk < gathering.chunks; ++chunk) {
+      copy(divide_up(chunk_bytes, gathering.ranks));
+      gather_lane_ = std::max(gather_lane_, copy_lane_) + transfer_time(chunk_bytes, gathering.bytes_per_second);
+    }
   }
 
   void visit(VisitTiming& timing) {
@@ -100,7 +111,9 @@ class StreamPlayer {
 };
 
 void validate(const TimingInputs& inputs) {
-  if (inputs.gather && inputs.gather->ranks == 0) fail(ErrorCode::invalid_argument, "an all-gather of no ranks");
+  if (inputs.gather && (inputs.gather->ranks == 0 || inputs.gather->chunks == 0))
+    fail(ErrorCode::invalid_argument, "an all-gather of {} chunks by {} ranks", inputs.gather->chunks,
+         inputs.gather->ranks);
   for (std::size_t i = 0; i < inputs.units.size(); ++i) {
     const UnitCost& unit = inputs.units[i];
     if (unit.resident || (unit.size_bytes > 0 && unit.size_bytes <= inputs.ring_bytes)) continue;

@@ -14,10 +14,12 @@ struct UnitCost {
   bool resident = false;
 };
 
-/// All-gather of shards: each rank copies 1/ranks of a unit over its link, then the unit is gathered.
+/// All-gather of shards: each rank copies 1/ranks of a chunk over its link, then the chunk is gathered while the next
+/// one is copied.
 struct GatherCost {
   std::size_t ranks = 1;
   double bytes_per_second = 0;  ///< of the gathered unit
+  std::size_t chunks = 1;       ///< of each unit, whose size is padded to `ranks * chunks`
 };
 
 struct TimingInputs {

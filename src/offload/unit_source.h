@@ -27,6 +27,12 @@ struct PackedPiece {
 /// What is packed on the way of one fetch; empty where a copy alone brings the unit.
 using PackedPieces = std::vector<PackedPiece>;
 
+/// How ranks make images whole together: a fetch copies the own shard and ends with an all-gather.
+struct Gathering {
+  Stream& stream;         ///< of the gathers, whose work completes a fetch
+  std::size_t ranks = 1;  ///< each copies this fraction of an image
+};
+
 /// Where the weight images of one model part come from on the host. Used by the launching thread; must outlive the
 /// copies it enqueued.
 class UnitSource {
@@ -34,14 +40,18 @@ class UnitSource {
   virtual ~UnitSource() = default;
 
   /// Enqueues on `stream` the copy of a unit's whole image to `destination` on the device. Never waits for the device
-  /// nor packs. Throws device where the copy is refused, and what `check` throws.
+  /// nor packs. Throws device where the copy is refused, and what `check` throws. Where images are gathered, all ranks
+  /// fetch the same ones in the same order.
   virtual PackedPieces fetch_async(UnitRef unit, std::byte* destination, Stream& stream) = 0;
 
   /// The same for the image of the weights outside the blocks.
   virtual void fetch_outside_async(std::byte* destination, Stream& stream) = 0;
 
-  /// Throws the error that packing met, if any: bytes on the device are wrong since. Once the copies of a fetch are
-  /// done, it is known whether its packing failed.
+  /// Null where a copy alone makes an image whole, on the stream given to the fetch.
+  virtual const Gathering* gathering() const noexcept { return nullptr; }
+
+  /// Throws the error that packing or gathering met, if any: bytes on the device are wrong since. Once a fetch is done,
+  /// it is known whether that failed.
   virtual void check() const {}
 
   /// Host bytes held for this part.

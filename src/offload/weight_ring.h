@@ -25,10 +25,9 @@ class WeightRing {
   /// occupants are free; nullptr while it is still occupied. `size_bytes` is at most the capacity.
   std::byte* push(std::size_t size_bytes, Stream& copy);
 
-  /// The oldest occupant was used; its bytes may be overwritten once `free` is reached.
+  /// The oldest occupant's bytes may be overwritten once `free` is reached.
   void retire_oldest(std::shared_ptr<Event> free);
-  /// The oldest / newest occupant was never used: only copies on the stream given to `push` touched its bytes.
-  void drop_oldest() { layout_.pop_oldest(); }
+  /// Takes back the newest occupant: only copies on the stream given to `push` touched its bytes.
   void drop_newest() { layout_.pop_newest(); }
 
  private:

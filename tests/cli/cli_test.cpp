@@ -196,6 +196,61 @@ std::size_t files_in(const fs::path& folder) {
   return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator{}));
 }
 
+TEST_F(Cli, PromptsOfAFileAreSpreadOverReplicas) {
+  std::ofstream(folder_ / "prompts.txt") << "a red circle\r\n\na blue square\na red circle\n";
+  const auto on_ranks = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"generate", kModel, "--prompts", file("prompts.txt"), "--height", "32", "--width", "32",
+                               "--num-inference-steps", "1", "--seed", "3"});
+    return run_lamina(more);
+  };
+  ASSERT_EQ(run_lamina(generate({"--seed", "3", "--output", file("lone.png")})).exit_code, 0);
+  const Outcome outcome =
+      on_ranks({"--enable-distributed-layerwise-offload", "--data-parallel-size", "2", "--dlo-gather-chunks", "2",
+                "--output", file("ranks.png"), "--report", file("ranks.json")});
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  for (const char* name : {"ranks-1.png", "ranks-3.png"})
+    EXPECT_EQ(read_text_file(file(name)), read_text_file(file("lone.png"))) << name;
+  EXPECT_NE(read_text_file(file("ranks-2.png")), read_text_file(file("lone.png")));
+  const Json report = read_json_file(file("ranks.json"));
+  ASSERT_EQ(report.at("ranks").size(), 2U);
+  for (const Json& rank : report.at("ranks"))
+    EXPECT_EQ(rank.at("gathered_bytes").get<std::size_t>(), 2 * rank.at("copied_bytes").get<std::size_t>());
+  ASSERT_EQ(on_ranks({"--enable-distributed-layerwise-offload", "--data-parallel-size", "3", "--dlo-no-use-allgather",
+                      "--output", file("local.png")})
+                .exit_code,
+            0);
+  EXPECT_EQ(read_text_file(file("local-3.png")), read_text_file(file("lone.png")));
+  ASSERT_EQ(on_ranks({"--output", file("one.png")}).exit_code, 0);
+  EXPECT_EQ(read_text_file(file("one-1.png")), read_text_file(file("lone.png")));
+}
+
+TEST_F(Cli, ALonePromptRunsOnOneOfSeveralReplicas) {
+  ASSERT_EQ(run_lamina(generate({"--output", file("lone.png")})).exit_code, 0);
+  const Outcome outcome = run_lamina(
+      generate({"--enable-distributed-layerwise-offload", "--data-parallel-size", "2", "--output", file("ranks.png")}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(read_text_file(file("ranks.png")), read_text_file(file("lone.png")));
+}
+
+TEST_F(Cli, RefusalsOfSeveralReplicasNameTheFlag) {
+  const std::string dlo = "--enable-distributed-layerwise-offload";
+  const auto refused = [&](std::vector<std::string> more, const std::vector<std::string>& parts) {
+    more.insert(more.end(), {"--output", file("x.png")});
+    expect_refused(run_lamina(generate(more)), parts);
+  };
+  refused({"--data-parallel-size", "0"}, {"invalid_argument", "--data-parallel-size"});
+  refused({dlo, "--data-parallel-size", "2", "--dlo-gather-chunks", "0"}, {"invalid_argument", "--dlo-gather-chunks"});
+  refused({"--dlo-no-use-allgather"}, {"invalid_argument", dlo});
+  refused({dlo, "--data-parallel-size", "2", "--save-tensors", file("x.safetensors")}, {"--save-tensors"});
+  refused({dlo, "--data-parallel-size", "2", "--dlo-host-backing", "mapped"}, {"incompatible", "mapped"});
+  refused({dlo, "--data-parallel-size", "2", "--device", "cuda:0"}, {"not_implemented", "--data-parallel-size"});
+  refused({"--prompts", "p.txt"}, {"invalid_argument"});
+  expect_refused(run_lamina({"generate", "/no/such/model", "--prompt", "x", dlo, "--data-parallel-size", "2",
+                             "--output", file("x.png")}),
+                 {"not_found", "/no/such/model"});
+  EXPECT_TRUE(fs::is_empty(folder_)) << "a refused run left a file behind";
+}
+
 TEST_F(Cli, AnInterruptedRunLeavesNothingBehind) {
   std::vector<std::string> arguments = {LAMINA_PROGRAM,          "generate", kModel,     "--prompt",    "x",
                                         "--num-inference-steps", "1000",     "--output", file("x.png"), "--report",

@@ -39,7 +39,7 @@ ScheduledRequest denoising(RequestId id, std::size_t steps) {
 /// Both ranks of a group of two replicas, with the rounds between them.
 class PassSchedulerTest : public ::testing::Test {
  protected:
-  std::vector<std::string> feed(std::size_t rank, const Event& event) {
+  std::vector<std::string> feed(std::size_t rank, const SchedulerEvent& event) {
     std::vector<Action> actions = ranks[rank].handle(event);
     for (const Action& action : actions)
       if (const auto* propose = std::get_if<action::Propose>(&action)) proposals[rank] = propose->proposal;
@@ -164,7 +164,7 @@ TEST_F(PassSchedulerTest, SurvivorsWaitForTheReasonOfALostPeer) {
 }
 
 TEST_F(PassSchedulerTest, BrokenContractsAreInternalErrors) {
-  const auto refuses = [&](std::size_t rank, const Event& event, const std::string& part) {
+  const auto refuses = [&](std::size_t rank, const SchedulerEvent& event, const std::string& part) {
     expect_error(ErrorCode::internal, {part}, [&] { ranks[rank].handle(event); });
   };
   refuses(1, event::Arrived{denoising(1, 1)}, "not the leader");

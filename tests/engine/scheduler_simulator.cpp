@@ -54,7 +54,7 @@ class Simulation {
   void strike();
   bool is_alive(std::size_t rank) const { return !nodes_[rank]->ended; }
 
-  void feed(std::size_t rank, const Event& event);
+  void feed(std::size_t rank, const SchedulerEvent& event);
   void perform(std::size_t rank, const action::Propose& action);
   void perform(std::size_t rank, const action::Reserve& action);
   void perform(std::size_t rank, const action::Release& action);
@@ -87,7 +87,7 @@ class Simulation {
   nanoseconds now_{0};
   std::map<std::tuple<GroupKind, std::size_t, std::size_t>, Meeting> meetings_;
   std::vector<std::optional<Proposal>> round_;  // what was proposed in the round that is on
-  std::deque<std::pair<std::size_t, Event>> pending_;
+  std::deque<std::pair<std::size_t, SchedulerEvent>> pending_;
   bool feeding_ = false;
   SimulationResult result_;
 };
@@ -184,7 +184,7 @@ void Simulation::strike() {
   }
 }
 
-void Simulation::feed(std::size_t rank, const Event& event) {
+void Simulation::feed(std::size_t rank, const SchedulerEvent& event) {
   pending_.emplace_back(rank, event);
   if (feeding_) return;
   feeding_ = true;

@@ -37,7 +37,8 @@ PackedPieces ToyPart::fetch_async(UnitRef unit, std::byte* destination, Stream& 
   return {};
 }
 
-std::vector<std::vector<UnitBinding>> ToyPart::bindings(const std::vector<std::vector<bool>>& resident) {
+std::vector<std::vector<UnitBinding>> ToyPart::bindings(const std::vector<std::vector<bool>>& resident,
+                                                        const Sharding& sharding) {
   std::vector<std::vector<UnitBinding>> stacks;
   for (std::size_t s = 0; s < units_.size(); ++s) {
     stacks.emplace_back();
@@ -47,7 +48,7 @@ std::vector<std::vector<UnitBinding>> ToyPart::bindings(const std::vector<std::v
       UnitBinding& binding = stacks.back().emplace_back();
       binding.parameters = {unit.parameters[0].get(), unit.parameters[1].get()};
       binding.offsets = {0, size / 2};
-      binding.size_bytes = size;
+      binding.size_bytes = device_bytes(size, sharding);
       if (resident.empty() || !resident[s][u]) continue;
       unit.resident = device_.allocate(size, "resident");
       std::memcpy(unit.resident.data(), unit.image.data(), size);

@@ -10,6 +10,7 @@
 #include "device/cpu/cpu_device.h"
 #include "device/stream.h"
 #include "offload/block_stream.h"
+#include "offload/shard_layout.h"
 #include "offload/unit_source.h"
 #include "tensor/parameter.h"
 
@@ -26,12 +27,16 @@ class ToyPart : public UnitSource {
 
   explicit ToyPart(Device& device, const std::vector<Sizes>& stacks);
 
+  static std::byte pattern(UnitRef unit) { return std::byte(1 + unit.stack * 64 + unit.unit); }
+
   PackedPieces fetch_async(UnitRef unit, std::byte* destination, Stream& stream) override;
   void fetch_outside_async(std::byte*, Stream&) override {}
   std::size_t host_bytes() const override { return 0; }
 
   /// All units stream, except that those in `resident` (by stack and unit) lie on the device already.
-  std::vector<std::vector<UnitBinding>> bindings(const std::vector<std::vector<bool>>& resident = {});
+  /// On the device, images are padded to `sharding`.
+  std::vector<std::vector<UnitBinding>> bindings(const std::vector<std::vector<bool>>& resident = {},
+                                                 const Sharding& sharding = {});
 
   Parameter& parameter(UnitRef unit, std::size_t index) { return *units_[unit.stack][unit.unit].parameters[index]; }
   std::size_t unit_bytes(UnitRef unit) const { return units_[unit.stack][unit.unit].image.size_bytes(); }
@@ -47,8 +52,6 @@ class ToyPart : public UnitSource {
     DeviceBuffer resident;
     std::vector<std::unique_ptr<Parameter>> parameters;
   };
-
-  static std::byte pattern(UnitRef unit) { return std::byte(1 + unit.stack * 64 + unit.unit); }
 
   Device& device_;
   std::vector<std::vector<Unit>> units_;

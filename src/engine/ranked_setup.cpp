@@ -1,0 +1,44 @@
+#include "engine/ranked_setup.h"
+
+#include "base/error.h"
+#include "base/host_memory_budget.h"
+#include "engine/compatibility.h"
+#include "engine/options.h"
+#include "engine/select_device.h"
+#include "pipelines/registry.h"
+#include "weights/model_folder.h"
+
+namespace lamina {
+
+RankedSetup ranked_setup(const RankedConfig& config, std::vector<std::string>& notes) {
+  const EngineConfig& engine = config.engine;
+  ParallelConfig parallel = config.parallel;
+  parallel.enable_distributed_layerwise_offload = engine.enable_distributed_layerwise_offload;
+  parallel.dlo_resident_layers = engine.dlo_resident_layers;
+  const EffectiveParallelism effective = resolve(parallel);
+  notes.insert(notes.end(), effective.notes.begin(), effective.notes.end());
+  if (config.gather_chunks < 1)
+    fail(ErrorCode::invalid_argument, "--dlo-gather-chunks 0: a unit is gathered in one chunk at least");
+  const DeviceChoice device = choose_device(engine.device);
+  if (device.kind != DeviceKind::cpu && parallel.sizes.data > 1)
+    fail(ErrorCode::not_implemented, "--data-parallel-size {}: several ranks run on CPU devices only; use --device cpu",
+         parallel.sizes.data);
+  return {.create_device =
+              [device, engine](std::size_t) {
+                return create_device(device, engine.device_memory_bytes, process_host_memory(engine.host_memory_bytes));
+              },
+          .open_pipeline =
+              [device, engine] {
+                return open_pipeline(ModelFolder::open(engine.model),
+                                     {.text_encoder = engine.load_text_encoder,
+                                      .activations = activation_dtype(engine.dtype, device.kind)});
+              },
+          .offload = offload_options(engine),
+          .replicas = parallel.sizes.data,
+          .gathers_weights = effective.gathers_weights,
+          .chunks = config.gather_chunks,
+          .samples_per_replica = parallel.max_concurrent_requests_per_replica,
+          .wave_policy = parallel.dlo_wave_policy};
+}
+
+}  // namespace lamina

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "device/cpu/cpu_device.h"
+#include "engine/engine_fixture.h"
+#include "engine/ranked_run.h"
+#include "pipelines/registry.h"
+#include "weights/model_folder.h"
+
+namespace lamina::test {
+
+/// Replicas of the demo model on CPU devices.
+inline RankedSetup tiny_ranks(std::size_t replicas, const OffloadOptions& offload, std::size_t chunks,
+                              const std::function<CpuDeviceOptions(std::size_t rank)>& device = {}) {
+  return {.create_device =
+              [device](std::size_t rank) { return create_cpu_device(device ? device(rank) : CpuDeviceOptions{}); },
+          .open_pipeline = [] { return open_pipeline(ModelFolder::open(tiny_shapes())); },
+          .offload = offload,
+          .replicas = replicas,
+          .gathers_weights = chunks > 0,
+          .chunks = chunks};
+}
+
+/// Small requests that differ in steps, size, guidance and seed.
+inline std::vector<GenerateRequest> ragged_requests() {
+  std::vector<GenerateRequest> requests(5, small_request());
+  requests[1].num_inference_steps = 3;
+  requests[1].prompt = "a red circle";
+  requests[2].guidance_scale = 1.0;
+  requests[2].seed = 7;
+  requests[3].height = 64;
+  requests[3].num_inference_steps = 1;
+  requests[4].width = 32;
+  requests[4].output_type = OutputType::latent;
+  return requests;
+}
+
+}  // namespace lamina::test
