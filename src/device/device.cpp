@@ -76,10 +76,10 @@ PinnedBuffer::~PinnedBuffer() {
 }
 
 Device::Device(DeviceKind kind, std::string name, std::optional<std::size_t> memory_limit_bytes,
-               std::shared_ptr<HostMemoryBudget> host_memory)
+               std::shared_ptr<HostMemoryBudget> host_memory, std::string limit_source)
     : kind_(kind),
       name_(std::move(name)),
-      memory_(kDeviceMemory, memory_limit_bytes),
+      memory_(kDeviceMemory, memory_limit_bytes, std::move(limit_source)),
       host_memory_(host_memory != nullptr ? std::move(host_memory) : process_host_memory()) {}
 
 // In both, the buffer owns the booking before it owns the bytes.

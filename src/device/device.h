@@ -95,9 +95,9 @@ class Device {
   virtual std::unique_ptr<Event> create_event(std::string name) = 0;
 
  protected:
-  /// Without `host_memory`, pinned memory is booked in the process's shared budget.
+  /// Without `host_memory`, pinned memory is booked in the process's shared budget. `limit_source` as in MemoryLimit.
   Device(DeviceKind kind, std::string name, std::optional<std::size_t> memory_limit_bytes,
-         std::shared_ptr<HostMemoryBudget> host_memory);
+         std::shared_ptr<HostMemoryBudget> host_memory, std::string limit_source = {});
 
  private:
   friend class DeviceBuffer;

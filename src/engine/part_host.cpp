@@ -91,7 +91,7 @@ PartHost::PartHost(Device& device, Stream& compute, Stream& copy, const std::vec
 }
 
 void PartHost::check_weights_fit() const {
-  const auto limit = device_.memory().use().limit_bytes;
+  const MemoryUse memory = device_.memory().use();
   std::size_t total = 0;
   std::string components;
   for (std::size_t part = 0; part < parts_.size(); ++part) {
@@ -99,11 +99,12 @@ void PartHost::check_weights_fit() const {
     total += size;
     components += fmt::format("{}{} {}", part == 0 ? "" : ", ", parts_[part].plan.component, format_size(size));
   }
-  if (limit && total > *limit)
+  if (memory.limit_bytes && total > *memory.limit_bytes)
     fail(ErrorCode::out_of_device_memory,
-         "the weights need {} on the device ({}), {} allowed; stream them with "
+         "the weights need {} on the device ({}), {} allowed{}; stream them with "
          "--enable-distributed-layerwise-offload",
-         format_size(total), components, format_size(*limit));
+         format_size(total), components, format_size(*memory.limit_bytes),
+         memory.limit_source.empty() ? "" : " by " + memory.limit_source);
 }
 
 Sharding PartHost::sharding() const noexcept {

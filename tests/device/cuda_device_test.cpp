@@ -62,14 +62,32 @@ TEST(CudaDevice, ADeviceThatIsNotThereIsRefusedWithTheNumberFound) {
   EXPECT_EQ(cuda_unavailable_reason(), "");
 }
 
+TEST(CudaDevice, MayUseWhatIsFree) {
+  const auto device = create_cuda_device({});
+  const MemoryUse use = device->memory().use();
+  ASSERT_TRUE(use.limit_bytes.has_value());
+  EXPECT_EQ(use.limit_source, "the GPU's free memory");
+  const Error error = catch_error([&] { device->allocate(*use.limit_bytes + 1, "ring"); });
+  EXPECT_EQ(error.code(), ErrorCode::out_of_device_memory);
+  EXPECT_THAT(error.message(), HasSubstr("allowed by the GPU's free memory"));
+
+  const DeviceBuffer most = device->allocate(*use.limit_bytes, "most");
+  const auto later = create_cuda_device({.memory_limit_bytes = kGiB});
+  EXPECT_LT(*later->memory().use().limit_bytes, kGiB) << "an explicit limit makes no memory";
+  EXPECT_EQ(*create_cuda_device({.memory_limit_bytes = 1000})->memory().use().limit_bytes,
+            std::min(std::size_t{1000}, *later->memory().use().limit_bytes));
+}
+
 TEST(CudaDevice, GoesOnAfterRunningOutOfMemory) {
   // Each delay is a kernel, whose launch is refused where an earlier call left its error behind.
   const auto device = create_cuda_device({.delay = [](auto, auto) { return microseconds(1); }});
   const auto stream = device->create_stream("copy");
+  const auto other = create_cuda_device({});
+  const DeviceBuffer taken = other->allocate(*other->memory().use().limit_bytes, "taken by another one meanwhile");
   for (int round = 0; round < 3; ++round) {
-    const Error error = catch_error([&] { device->allocate(std::size_t{1} << 50, "ring"); });
+    const Error error = catch_error([&] { device->allocate(kGiB, "ring"); });
     EXPECT_EQ(error.code(), ErrorCode::out_of_device_memory);
-    EXPECT_THAT(error.message(), HasSubstr("1048576.00 GiB of device memory asked for, cuda:0 has "));
+    EXPECT_THAT(error.message(), HasSubstr("1.00 GiB of device memory asked for, cuda:0 has "));
     EXPECT_THAT(error.message(), HasSubstr("out of memory"));
     EXPECT_EQ(device->memory().use().used_bytes, 0U);
 

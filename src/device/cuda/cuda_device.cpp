@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/bytes.h"
@@ -18,11 +19,23 @@ namespace {
 using cuda::describe;
 using cuda::log_failure;
 
+/// The explicit limit, or what is free now where that is less.
+MemoryLimit memory_limit(const CudaDeviceOptions& options) {
+  std::size_t free_bytes = 0;
+  std::size_t total_bytes = 0;
+  cuda::make_current(options.index);
+  cuda::check(cudaMemGetInfo(&free_bytes, &total_bytes), "asking for free device memory");
+  const std::size_t usable = free_bytes - std::min(free_bytes, kCudaLibraryRoom);
+  if (options.memory_limit_bytes && *options.memory_limit_bytes <= usable)
+    return {*options.memory_limit_bytes, {}, std::nullopt};
+  return {usable, "the GPU's free memory", std::nullopt};
+}
+
 class CudaDevice final : public Device {
  public:
-  explicit CudaDevice(CudaDeviceOptions options)
-      : Device(DeviceKind::cuda, fmt::format("cuda:{}", options.index), options.memory_limit_bytes,
-               std::move(options.host_memory)),
+  CudaDevice(CudaDeviceOptions options, const MemoryLimit& limit)
+      : Device(DeviceKind::cuda, fmt::format("cuda:{}", options.index), limit.limit_bytes,
+               std::move(options.host_memory), limit.source),
         gpu_(options.index, std::move(options.delay)) {}
 
   std::unique_ptr<Stream> create_stream(std::string name) override {
@@ -87,7 +100,8 @@ void CudaDevice::drain() const noexcept {
 std::unique_ptr<Device> create_cuda_device(CudaDeviceOptions options) {
   if (const std::string reason = cuda::why_unusable(options.index); !reason.empty())
     fail(ErrorCode::unavailable, "cuda:{}: {}", options.index, reason);
-  return std::make_unique<CudaDevice>(std::move(options));
+  const MemoryLimit limit = memory_limit(options);
+  return std::make_unique<CudaDevice>(std::move(options), limit);
 }
 
 }  // namespace lamina
