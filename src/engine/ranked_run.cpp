@@ -90,7 +90,9 @@ void RankedRunner::form_groups() {
     LockstepGroup& group = *groups_.emplace_back(std::make_unique<LockstepGroup>());
     group.first_rank = i * size;
     group.rounds = create_local_exchange("rounds", size);
-    if (setup_.gathers_weights) group.weights = create_local_group("weights", size, setup_.collective_limit);
+    if (setup_.gathers_weights)
+      group.weights =
+          setup_.connect ? setup_.connect(size) : create_local_group("weights", size, setup_.collective_limit);
     for (std::size_t request = i; request < requests_.size(); request += count) group.requests.push_back(request);
   }
   run_.coupling.resize(count);

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/communicator.h"
 #include "device/device.h"
 #include "engine/group_schedule.h"
 #include "engine/pass_runner.h"
@@ -26,6 +27,8 @@ struct RankedSetup {
   /// Off: each has its own, and goes its own way.
   bool gathers_weights = false;
   std::size_t chunks = 1;  ///< of each gathered unit
+  /// Connects the devices of so many ranks, where they gather weights. Unset: threads on CPU devices.
+  std::function<std::vector<std::unique_ptr<Communicator>>(std::size_t ranks)> connect;
   std::size_t samples_per_replica = 1;
   WavePolicy wave_policy = WavePolicy::ragged;
   /// How long a rank waits for the others in a collective of a pass.

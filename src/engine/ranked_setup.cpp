@@ -1,7 +1,10 @@
 #include "engine/ranked_setup.h"
 
+#include <numeric>
+
 #include "base/error.h"
 #include "base/host_memory_budget.h"
+#include "comm/nccl/nccl_communicator.h"
 #include "engine/compatibility.h"
 #include "engine/options.h"
 #include "engine/select_device.h"
@@ -9,6 +12,24 @@
 #include "weights/model_folder.h"
 
 namespace lamina {
+
+namespace {
+
+/// Ranks on GPUs have neighbouring ones; each CPU device is its own.
+DeviceChoice device_of(DeviceChoice first, std::size_t rank) {
+  if (first.kind == DeviceKind::cuda) first.index += static_cast<int>(rank);
+  return first;
+}
+
+std::function<std::vector<std::unique_ptr<Communicator>>(std::size_t)> connect_gpus(int first) {
+  return [first](std::size_t ranks) {
+    std::vector<int> devices(ranks);
+    std::iota(devices.begin(), devices.end(), first);
+    return create_nccl_group("weights", devices);
+  };
+}
+
+}  // namespace
 
 RankedSetup ranked_setup(const RankedConfig& config, std::vector<std::string>& notes) {
   const EngineConfig& engine = config.engine;
@@ -20,12 +41,10 @@ RankedSetup ranked_setup(const RankedConfig& config, std::vector<std::string>& n
   if (config.gather_chunks < 1)
     fail(ErrorCode::invalid_argument, "--dlo-gather-chunks 0: a unit is gathered in one chunk at least");
   const DeviceChoice device = choose_device(engine.device);
-  if (device.kind != DeviceKind::cpu && parallel.sizes.data > 1)
-    fail(ErrorCode::not_implemented, "--data-parallel-size {}: several ranks run on CPU devices only; use --device cpu",
-         parallel.sizes.data);
   return {.create_device =
-              [device, engine](std::size_t) {
-                return create_device(device, engine.device_memory_bytes, process_host_memory(engine.host_memory_bytes));
+              [device, engine](std::size_t rank) {
+                return create_device(device_of(device, rank), engine.device_memory_bytes,
+                                     process_host_memory(engine.host_memory_bytes));
               },
           .open_pipeline =
               [device, engine] {
@@ -37,6 +56,7 @@ RankedSetup ranked_setup(const RankedConfig& config, std::vector<std::string>& n
           .replicas = parallel.sizes.data,
           .gathers_weights = effective.gathers_weights,
           .chunks = config.gather_chunks,
+          .connect = device.kind == DeviceKind::cuda ? connect_gpus(device.index) : nullptr,
           .samples_per_replica = parallel.max_concurrent_requests_per_replica,
           .wave_policy = parallel.dlo_wave_policy};
 }

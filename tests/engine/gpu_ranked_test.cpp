@@ -1,0 +1,85 @@
+// Replicas on GPUs of their own: whatever they share, each request ends as it does alone.
+
+#include <gtest/gtest.h>
+
+#include "comm/nccl/nccl_communicator.h"
+#include "device/cuda/cuda_device.h"
+#include "engine/engine_fixture.h"
+#include "engine/ranked_run.h"
+#include "pipelines/registry.h"
+#include "weights/model_folder.h"
+
+namespace lamina::test {
+namespace {
+
+std::unique_ptr<Pipeline> open_demo() {
+  return open_pipeline(ModelFolder::open(tiny_shapes()), {.text_encoder = true, .activations = DType::bf16});
+}
+
+std::vector<GenerateRequest> two_requests() {
+  std::vector<GenerateRequest> requests(2, small_request());
+  requests[1].seed = 6;
+  requests[1].num_inference_steps = 3;
+  return requests;
+}
+
+RankedSetup two_gpus(bool gathers_weights, std::size_t chunks) {
+  RankedSetup setup;
+  setup.create_device = [](std::size_t rank) { return create_cuda_device({.index = static_cast<int>(rank)}); };
+  setup.open_pipeline = open_demo;
+  setup.offload = {.stream = true, .poison_released = true};
+  setup.replicas = 2;
+  setup.gathers_weights = gathers_weights;
+  setup.chunks = chunks;
+  setup.connect = [](std::size_t) { return create_nccl_group("weights", {0, 1}); };
+  return setup;
+}
+
+class GpuRanked : public ::testing::TestWithParam<std::pair<bool, std::size_t>> {
+ protected:
+  void SetUp() override {
+    try {
+      create_cuda_device({.index = 1});
+    } catch (const Error& error) {
+      GTEST_SKIP() << "two GPUs are needed: " << error.message();
+    }
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(TwoGpus, GpuRanked,
+                         ::testing::Values(std::pair(false, 1), std::pair(true, 1), std::pair(true, 2),
+                                           std::pair(true, 5)),
+                         [](const auto& mode) {
+                           return mode.param.first ? "gather_chunks" + std::to_string(mode.param.second)
+                                                   : std::string("rank_local");
+                         });
+
+TEST_P(GpuRanked, RequestsEndAsTheyDoAlone) {
+  const std::vector<GenerateRequest> requests = two_requests();
+  const RankedRun run = run_on_ranks(two_gpus(GetParam().first, GetParam().second), requests);
+  Generator alone(create_cuda_device({}), open_demo(), {});
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    SCOPED_TRACE("request " + std::to_string(i));
+    ASSERT_FALSE(run.outcomes[i].failure) << run.outcomes[i].failure->message;
+    const GenerateResult expected = alone.generate(requests[i]);
+    EXPECT_EQ(run.outcomes[i].result->picture.rgb, expected.picture.rgb);
+    EXPECT_EQ(tensor_of(*run.outcomes[i].result, "latents").values, tensor_of(expected, "latents").values);
+  }
+  for (const RankReport& rank : run.ranks) EXPECT_EQ(rank.totals.gathered_bytes > 0, GetParam().first);
+}
+
+TEST_F(GpuRanked, ARankThatFailsTakesItsGroupDownWithItsReason) {
+  int passes = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  const RankedRun run = run_on_ranks(two_gpus(true, 1), two_requests(), [&] {
+    if (++passes == 2) throw Error(ErrorCode::corrupt, "planted");
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
+  for (const RankReport& rank : run.ranks) {
+    ASSERT_TRUE(rank.fault.has_value());
+    EXPECT_EQ(rank.fault->failure.message, "planted");
+  }
+}
+
+}  // namespace
+}  // namespace lamina::test
