@@ -55,15 +55,15 @@ void write_text(AtomicFile file, const std::string& text) {
 }
 
 /// Writes the synthetic model into a folder that `scratch` owns.
-std::string write_model(const BenchFlags& flags, std::optional<AtomicFolder>& scratch) {
+std::string write_model(const BenchFlags& flags, const EngineConfig& config, std::optional<AtomicFolder>& scratch) {
   namespace fs = std::filesystem;
   const fs::path parent = flags.synthetic_folder.empty() ? fs::temp_directory_path() : fs::path(flags.synthetic_folder);
   const SynthesisRequest request{.family = "flux2", .size = flags.synthetic, .components = {"transformer"}};
   const SynthesisPlan plan = plan_synthesis(request);
+  check_benchmark(config, flags.request);  // gigabytes are not written for a run that will be refused
   scratch.emplace(parent / fmt::format("lamina-bench-{}", ::getpid()));
   const fs::path model = scratch->path() / "model";
-  write_synthetic_model(plan, request, model);
-  stop_if_interrupted();
+  write_synthetic_model(plan, request, model, stop_if_interrupted);
   return model.string();
 }
 
@@ -77,7 +77,7 @@ void run_bench(BenchFlags& flags) {
   std::optional<AtomicFile> trace;
   if (!flags.trace.empty()) trace.emplace(flags.trace);
   std::optional<AtomicFolder> scratch;  // never committed: it goes with the run
-  if (!flags.synthetic.empty()) config.model = write_model(flags, scratch);
+  if (!flags.synthetic.empty()) config.model = write_model(flags, config, scratch);
   const BenchmarkResult result = run_benchmark(config, flags.request, [](const Progress&) { stop_if_interrupted(); });
   if (trace) write_text(std::move(*trace), result.sizes.back().trace_json);
   fmt::print("{}", flags.json ? benchmark_json(result).dump(2) + "\n" : benchmark_table(result));
@@ -98,7 +98,8 @@ void add_bench_command(CLI::App& app) {
   command.add_option("--width", flags->widths, "Pixels, as many as heights; default: the heights")
       ->check(check_whole_number);
   command.add_option("--steps", flags->request.steps, "Steps measured for each size, behind some to warm up")
-      ->check(CLI::Range(1, 10000))
+      ->check(check_whole_number)
+      ->check(CLI::Range(std::int64_t{1}, BenchmarkRequest::kMostSteps))
       ->capture_default_str();
   command.add_flag("--no-resident", flags->no_resident, "Leave out the run with all weights on the device");
   command.add_flag("--json", flags->json, "Print JSON, with every unit");

@@ -2,7 +2,10 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
+#include <string>
+#include <string_view>
 #include <system_error>
 
 #include "base/error.h"
@@ -29,12 +32,11 @@ void restart_with_waiting_openmp_threads(char** argv) {
   spdlog::warn("could not restart with {}=passive; other work on this machine may slow this run", kVariable);
 }
 
-/// One line, whatever a file put into the message.
-void print_error(const lamina::Error& error) {
-  std::string line = error.message();
+/// One line, whatever a file put into the message. Where stderr takes nothing, the exit code alone tells.
+void print_error(std::string_view code, std::string line) {
   for (char& character : line)
     if (static_cast<unsigned char>(character) < 0x20) character = ' ';
-  fmt::print(stderr, "lamina: {}: {}\n", lamina::to_string(error.code()), line);
+  std::fputs(fmt::format("lamina: {}: {}\n", code, line).c_str(), stderr);
 }
 
 /// Errors of the caller's making exit with 2, failures of device or program with 1, a signal as shells count it.
@@ -70,13 +72,13 @@ int main(int argc, char** argv) {
   try {
     return run(argc, argv);
   } catch (const lamina::Error& error) {
-    print_error(error);
+    print_error(lamina::to_string(error.code()), error.message());
     return exit_code(error.code());
   } catch (const std::system_error& error) {  // of fmt, where the standard output cannot be written
-    print_error({lamina::ErrorCode::unavailable, error.what()});
+    print_error(lamina::to_string(lamina::ErrorCode::unavailable), error.what());
     return kExitRefused;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "lamina: internal: {}\n", error.what());
+    print_error(lamina::to_string(lamina::ErrorCode::internal), error.what());
     return kExitFailure;
   }
 }

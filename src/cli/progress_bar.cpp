@@ -28,7 +28,8 @@ ProgressBar::~ProgressBar() {
 void ProgressBar::show(const Progress& progress) {
   const bool done = progress.pass == progress.passes;
   if (!is_terminal_ && !done) return;
-  fmt::print(stderr, "{}{}{}", is_terminal_ ? "\r" : "", describe(progress), done ? "\n" : "");
+  // Not fmt::print, which throws: a stderr that takes no more must not end the run.
+  std::fputs(fmt::format("{}{}{}", is_terminal_ ? "\r" : "", describe(progress), done ? "\n" : "").c_str(), stderr);
   line_open_ = !done;
   std::fflush(stderr);
 }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "base/bytes.h"
+#include "cli/interruption.h"
 #include "pipelines/synthesis.h"
 
 namespace lamina {
@@ -18,7 +19,8 @@ struct SynthFlags {
 
 void run_synth(const SynthFlags& flags) {
   const SynthesisPlan plan = plan_synthesis(flags.request);
-  write_synthetic_model(plan, flags.request, flags.output);
+  watch_for_interruption();
+  write_synthetic_model(plan, flags.request, flags.output, stop_if_interrupted);
   fmt::print("{}: {} of random weights\n", flags.output, format_size(plan.weight_bytes()));
 }
 

@@ -14,6 +14,7 @@
 #include "offload/timing_model.h"
 #include "offload/unit_layout.h"
 #include "pipelines/chat_prompt.h"
+#include "pipelines/latent_geometry.h"
 #include "pipelines/registry.h"
 #include "weights/model_folder.h"
 
@@ -24,6 +25,9 @@ using Milliseconds = std::chrono::duration<double, std::milli>;
 
 constexpr int kLinkCopies = 11;
 constexpr std::uint64_t kPromptSeed = 1;
+// Of FLUX.2, the family of all synthetic models so far.
+constexpr std::int64_t kSyntheticVaeFactor = 8;
+constexpr std::int64_t kSyntheticPatchSide = 2;
 
 double milliseconds(std::chrono::nanoseconds time) {
   return Milliseconds(time).count();
@@ -223,6 +227,13 @@ double SizeMeasurement::floor_ms() const {
   double compute_ms = 0;
   for (const UnitMeasurement& unit : units) compute_ms += unit.compute_ms;
   return std::max(resident_ms.value_or(compute_ms), link_ms);
+}
+
+void check_benchmark(const EngineConfig& config, const BenchmarkRequest& request) {
+  streaming_options(config);
+  const LatentGeometry geometry(kSyntheticVaeFactor, kSyntheticPatchSide);
+  for (const PictureSize& size : request.sizes) geometry.grid(size.height, size.width);
+  activation_dtype(config.dtype, make_device(config)->kind());
 }
 
 BenchmarkResult run_benchmark(const EngineConfig& config, const BenchmarkRequest& request,

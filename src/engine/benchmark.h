@@ -24,6 +24,7 @@ struct BenchmarkRequest {
   bool resident = true;     ///< also with all weights on the device, where they fit
 
   static constexpr std::int64_t kWarmUpSteps = 3;
+  static constexpr std::int64_t kMostSteps = 1000 - kWarmUpSteps;  ///< the schedules have 1000
 };
 
 /// One unit's means over the measured steps; milliseconds.
@@ -66,6 +67,10 @@ struct BenchmarkResult {
   std::string resident_note;         ///< why nothing was measured with all weights on the device; empty where it was
   std::vector<SizeMeasurement> sizes;
 };
+
+/// Throws what `run_benchmark` would throw for a synthetic transformer, which has no VAE, whatever its weights:
+/// for the device, the streaming options, and sizes that are no pictures.
+void check_benchmark(const EngineConfig& config, const BenchmarkRequest& request);
 
 /// Runs the transformer alone on random prompt embeddings: first the link, then resident steps, then streamed ones,
 /// in one process. `config` says how to stream; its offload flag is taken as set. Throws as `Engine` does, and what

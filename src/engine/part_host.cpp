@@ -53,6 +53,14 @@ HostBackingChoice shared_backing(const OffloadOptions& options) {
   return HostBackingChoice::private_pages;
 }
 
+/// Whether a transformer that streams is in private memory for no other reason than that it was asked for.
+bool could_be_mapped(const std::vector<ModelPart>& parts, const std::vector<HostWeightPlan>& plans,
+                     const OffloadOptions& options) {
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    if (options.stream && parts[i].is_transformer && plans[i].refusal == MappingRefusal::not_asked_for) return true;
+  return false;
+}
+
 }  // namespace
 
 PartHost::PartHost(Device& device, Stream& compute, Stream& copy, const std::vector<ModelPart>& parts,
@@ -77,8 +85,9 @@ PartHost::PartHost(Device& device, Stream& compute, Stream& copy, const std::vec
   }
   device.host_memory().check_fits(
       loading_need(parts, plans, options, sharding()), "loading the model",
-      options.stream ? "raise the limit, or keep the transformer in its files with --dlo-host-backing mapped"
-                     : "raise the limit");
+      could_be_mapped(parts, plans, options)
+          ? "raise the limit, or keep the transformer in its files with --dlo-host-backing mapped"
+          : "raise the limit");
   for (std::size_t part = 0; part < parts.size(); ++part) run_load_hooks(parts[part].load_hooks, plans[part].bindings);
   for (std::size_t part = 0; part < parts.size(); ++part) {
     if (options.stream) {

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/host_memory_budget.h"
 #include "comm/nccl/nccl_communicator.h"
+#include "device/cuda/cuda_device.h"
 #include "engine/compatibility.h"
 #include "engine/options.h"
 #include "engine/select_device.h"
@@ -19,6 +20,12 @@ namespace {
 DeviceChoice device_of(DeviceChoice first, std::size_t rank) {
   if (first.kind == DeviceKind::cuda) first.index += static_cast<int>(rank);
   return first;
+}
+
+/// Throws unavailable where one of the ranks would have no GPU.
+void check_gpus(int first, std::size_t ranks) {
+  for (std::size_t rank = 0; rank < ranks; ++rank)
+    create_cuda_device({.index = first + static_cast<int>(rank)});
 }
 
 std::function<std::vector<std::unique_ptr<Communicator>>(std::size_t)> connect_gpus(int first) {
@@ -41,6 +48,7 @@ RankedSetup ranked_setup(const RankedConfig& config, std::vector<std::string>& n
   if (config.gather_chunks < 1)
     fail(ErrorCode::invalid_argument, "--dlo-gather-chunks 0: a unit is gathered in one chunk at least");
   const DeviceChoice device = choose_device(engine.device);
+  if (device.kind == DeviceKind::cuda) check_gpus(device.index, parallel.sizes.data);
   return {.create_device =
               [device, engine](std::size_t rank) {
                 return create_device(device_of(device, rank), engine.device_memory_bytes,

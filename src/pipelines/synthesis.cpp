@@ -37,10 +37,12 @@ fs::path make_folder(const fs::path& path) {
   return path;
 }
 
-void write_component(const SynthesisComponent& component, const SynthesisRequest& request, const fs::path& folder) {
+void write_component(const SynthesisComponent& component, const SynthesisRequest& request, const fs::path& folder,
+                     const std::function<void()>& between_pieces) {
   write_json(folder / "config.json", component.config);
   write_checkpoint(folder, component.stem, component.tensors, request.shards,
                    [&](const TensorSpec& tensor, std::size_t offset_bytes, std::span<std::byte> bytes) {
+                     if (between_pieces) between_pieces();
                      fill_synthetic(tensor, request.seed, offset_bytes, bytes);
                    });
 }
@@ -72,7 +74,8 @@ SynthesisPlan plan_synthesis(const SynthesisRequest& request) {
   fail(ErrorCode::invalid_argument, "family '{}' is not known; known: {}", request.family, known);
 }
 
-void write_synthetic_model(const SynthesisPlan& plan, const SynthesisRequest& request, const fs::path& destination) {
+void write_synthetic_model(const SynthesisPlan& plan, const SynthesisRequest& request, const fs::path& destination,
+                           const std::function<void()>& between_pieces) {
   for (const SynthesisComponent& component : plan.components) split_into_shards(component.tensors, request.shards);
   AtomicFolder folder(destination);
   if (folder.available_bytes() < plan.weight_bytes())
@@ -81,7 +84,7 @@ void write_synthetic_model(const SynthesisPlan& plan, const SynthesisRequest& re
   write_json(folder.path() / "model_index.json", index_of(plan));
   write_json(make_folder(folder.path() / "scheduler") / "scheduler_config.json", plan.scheduler_config);
   for (const SynthesisComponent& component : plan.components)
-    write_component(component, request, make_folder(folder.path() / component.entry.name));
+    write_component(component, request, make_folder(folder.path() / component.entry.name), between_pieces);
   folder.commit();
 }
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -48,8 +49,9 @@ SynthesisPlan plan_synthesis(const SynthesisRequest& request);
 
 /// Writes a model folder in the layout of diffusers with the components of the plan, weights by `fill_synthetic`. The
 /// folder appears whole or not at all. Needs a few MiB of memory. Throws as `AtomicFolder` and `write_checkpoint` do,
-/// and unavailable with the numbers where the disk has not enough room.
+/// unavailable with the numbers where the disk has not enough room, and what `between_pieces` throws: it is called
+/// before every MiB or less of weights.
 void write_synthetic_model(const SynthesisPlan& plan, const SynthesisRequest& request,
-                           const std::filesystem::path& destination);
+                           const std::filesystem::path& destination, const std::function<void()>& between_pieces = {});
 
 }  // namespace lamina

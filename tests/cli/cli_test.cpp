@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <stdexcept>
@@ -243,7 +244,7 @@ TEST_F(Cli, RefusalsOfSeveralReplicasNameTheFlag) {
   refused({"--dlo-no-use-allgather"}, {"invalid_argument", dlo});
   refused({dlo, "--data-parallel-size", "2", "--save-tensors", file("x.safetensors")}, {"--save-tensors"});
   refused({dlo, "--data-parallel-size", "2", "--dlo-host-backing", "mapped"}, {"incompatible", "mapped"});
-  refused({dlo, "--data-parallel-size", "2", "--device", "cuda:0"}, {"not_implemented", "--data-parallel-size"});
+  refused({dlo, "--data-parallel-size", "2", "--device", "cuda:1000"}, {"unavailable", "cuda"});
   refused({"--prompts", "p.txt"}, {"invalid_argument"});
   expect_refused(run_lamina({"generate", "/no/such/model", "--prompt", "x", dlo, "--data-parallel-size", "2",
                              "--output", file("x.png")}),
@@ -251,10 +252,11 @@ TEST_F(Cli, RefusalsOfSeveralReplicasNameTheFlag) {
   EXPECT_TRUE(fs::is_empty(folder_)) << "a refused run left a file behind";
 }
 
-TEST_F(Cli, AnInterruptedRunLeavesNothingBehind) {
-  std::vector<std::string> arguments = {LAMINA_PROGRAM,          "generate", kModel,     "--prompt",    "x",
-                                        "--num-inference-steps", "1000",     "--output", file("x.png"), "--report",
-                                        file("x.json")};
+/// Runs the program until `files` stand in `folder`, sends the signal as often as asked, and returns the exit code; -1
+/// for a program that the signal killed.
+int interrupt_lamina(std::vector<std::string> arguments, const fs::path& folder, std::size_t files, int signal,
+                     int times = 1) {
+  arguments.insert(arguments.begin(), LAMINA_PROGRAM);
   const pid_t child = ::fork();
   if (child == 0) {
     std::vector<char*> argv;
@@ -263,14 +265,65 @@ TEST_F(Cli, AnInterruptedRunLeavesNothingBehind) {
     ::execv(LAMINA_PROGRAM, argv.data());
     ::_exit(127);
   }
-  for (int i = 0; i < 1000 && files_in(folder_) < 2; ++i) ::usleep(10'000);
+  for (int i = 0; i < 1000 && files_in(folder) < files; ++i) ::usleep(10'000);
   ::usleep(300'000);
-  ASSERT_EQ(::kill(child, SIGTERM), 0);
+  for (int i = 0; i < times; ++i) {
+    EXPECT_EQ(::kill(child, signal), 0);
+    ::usleep(20'000);
+  }
   int status = 0;
   ::waitpid(child, &status, 0);
-  EXPECT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 128 + SIGTERM);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST_F(Cli, AnInterruptedRunLeavesNothingBehind) {
+  const std::vector<std::string> arguments = {"generate", kModel,        "--prompt",
+                                              "x",        "--height",    "512",
+                                              "--width",  "512",         "--num-inference-steps",
+                                              "1000",     "--output",    file("x.png"),
+                                              "--report", file("x.json")};
+  EXPECT_EQ(interrupt_lamina(arguments, folder_, 2, SIGTERM), 128 + SIGTERM);
+  EXPECT_EQ(interrupt_lamina(arguments, folder_, 2, SIGHUP), 128 + SIGHUP);
+  // `timeout` and some shells signal a program and its group, so that one request comes twice.
+  EXPECT_EQ(interrupt_lamina(arguments, folder_, 2, SIGTERM, 2), 128 + SIGTERM);
   EXPECT_EQ(files_in(folder_), 0U);
+}
+
+TEST_F(Cli, AnInterruptionEndsTheWritingOfWeights) {
+  constexpr std::uintmax_t kRoom = 10'000'000'000;  // that synth asks for before it begins; little of it is written
+  if (fs::space(folder_).available < kRoom) GTEST_SKIP() << "10 GB of disk are needed";
+  EXPECT_EQ(interrupt_lamina({"synth", "--size", "klein-4b", file("m")}, folder_, 1, SIGINT), 128 + SIGINT);
+  EXPECT_EQ(files_in(folder_), 0U);
+  EXPECT_EQ(interrupt_lamina({"bench", "--synthetic", "klein-4b", "--synthetic-folder", folder_.string()}, folder_, 1,
+                             SIGINT),
+            128 + SIGINT);
+  EXPECT_EQ(files_in(folder_), 0U);
+}
+
+TEST_F(Cli, BenchRefusesBeforeItWritesWeights) {
+  const auto bench = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments{"bench", "--synthetic", "klein-9b", "--synthetic-folder", file("no-folder")};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_lamina(arguments);
+  };
+  expect_refused(bench({"--height", "512", "17"}), {"height 17", "16"});
+  expect_refused(bench({"--device", "cuda:1000"}), {"cuda:1000"});
+  expect_refused(bench({"--device", "cpu", "--dtype", "bfloat16"}), {"bfloat16"});
+  expect_refused(bench({"--dlo-slots", "0"}), {"dlo-slots"});
+  for (const char* steps : {"0", "998", "0x2", " 2", ""}) expect_refused(bench({"--steps", steps}), {"--steps"});
+}
+
+TEST_F(Cli, AStderrThatTakesNothingEndsNoRun) {
+  const auto run = [&](const std::string& arguments) {
+    const int status = std::system((std::string(LAMINA_PROGRAM) + " " + arguments + " >/dev/null 2>/dev/full").c_str());
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  };
+  EXPECT_EQ(run("generate " + file("no-model") + " --prompt x --output " + file("a.png")), 2);
+  EXPECT_EQ(run("--bogus"), 2);
+  EXPECT_EQ(run("generate " + kModel + " --prompt x --height 16 --width 16 --num-inference-steps 1 --output " +
+                file("a.png")),
+            0);
+  EXPECT_EQ(files_in(folder_), 1U);
 }
 
 /// oneDNN divides work by the team that was promised to it, so an environment that keeps threads back must not pass.

@@ -57,6 +57,21 @@ TEST(Benchmark, CountsAStepsBytesAndTimesEverySize) {
   }
 }
 
+TEST(Benchmark, WhatNoModelCouldRunIsRefusedAtOnce) {
+  const BenchmarkRequest request{.sizes = {{32, 32}}};
+  EXPECT_NO_THROW(check_benchmark(demo_config(), request));
+  EngineConfig config = demo_config();
+  config.dlo_slots = 0;
+  EXPECT_THROW(check_benchmark(config, request), Error);
+  config = demo_config();
+  config.dtype = ActivationDType::bfloat16;
+  EXPECT_THROW(check_benchmark(config, request), Error);
+  config.dtype = ActivationDType::automatic;
+  config.device = "cuda:1000";
+  EXPECT_THROW(check_benchmark(config, request), Error);
+  EXPECT_THROW(check_benchmark(demo_config(), {.sizes = {{32, 32}, {32, 17}}}), Error);
+}
+
 TEST(Benchmark, ResidentBlocksAreNotCopied) {
   EngineConfig config = demo_config();
   config.dlo_resident_layers = 16;

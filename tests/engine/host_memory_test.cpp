@@ -19,6 +19,7 @@ namespace lamina::test {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::shared_ptr<HostMemoryBudget> host_budget(std::optional<std::size_t> limit_bytes) {
   return std::make_shared<HostMemoryBudget>(limit_bytes, "/no/such/root");
@@ -103,6 +104,10 @@ TEST(HostMemoryOfBackings, MappedWeightsFitWherePrivateOnesAreRefused) {
   EXPECT_THAT(refusal(own, budget).message(), HasSubstr("with --dlo-host-backing mapped"));
   EXPECT_EQ(budget->use().peak_bytes, 0U);
   EXPECT_NO_THROW(make_generator(tiny_shapes(), {.stream = true}, {.host_memory = budget}));
+  for (const HostBackingChoice backing : {HostBackingChoice::automatic, HostBackingChoice::mapped})
+    EXPECT_THAT(refusal({.stream = true, .host_backing = backing}, host_budget(1)).message(),
+                Not(HasSubstr("--dlo-host-backing")))
+        << "it is mapped already";
 }
 
 TEST(HostMemoryOfRequests, ResultsFitExactlyOrAreRefusedBeforeAnythingRuns) {

@@ -25,7 +25,8 @@ void decide_guidance(const Flux2Model& model, Flux2Job& job) {
     fail(ErrorCode::invalid_argument, "guidance_scale {}: a number from 0 to 100 is expected", *asked);
   if (model.is_distilled()) {
     job.guidance_scale = 1;
-    if (asked) job.notes.push_back(fmt::format("guidance-scale {} has no effect: the model is distilled", *asked));
+    if (asked && *asked != 1)
+      job.notes.push_back(fmt::format("guidance-scale {} has no effect: the model is distilled", *asked));
     return;
   }
   job.guidance_scale = asked.value_or(kBaseGuidance);

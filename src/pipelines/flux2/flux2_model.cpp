@@ -132,7 +132,13 @@ void Flux2Model::check_configurations(const ModelFolder& folder) const {
           .reject("vocab_size",
                   fmt::format("found {}, but the tokenizer has {} ids", vocabulary, text_->tokenizer->id_count()));
   }
-  if (!vae_) return;
+  if (!vae_) {
+    if (transformer.out_channels != transformer.in_channels)
+      config.reject("out_channels",
+                    fmt::format("found {}, but in_channels is {}, and a step adds what comes out to what went in",
+                                transformer.out_channels, transformer.in_channels));
+    return;
+  }
   const std::int64_t packed = vae_->config.packed_channels();
   if (transformer.in_channels != packed || transformer.out_channels != packed)
     config.reject("in_channels", fmt::format("found {} in and {} out, but the VAE packs {} channels",
