@@ -1,13 +1,11 @@
 #include "engine/ranked_run.h"
 
-#include <algorithm>
 #include <mutex>
 #include <thread>
 #include <utility>
 
 #include "base/error.h"
 #include "base/json.h"
-#include "base/log.h"
 #include "comm/host_exchange.h"
 #include "comm/local/local_communicator.h"
 #include "engine/rank_loop.h"
@@ -38,6 +36,17 @@ struct LockstepGroup {
   std::vector<std::size_t> requests;  ///< indices of those it serves
   FirstFault fault;
 };
+
+/// The exception that is being handled.
+Error current_error() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::exception& error) {
+    return Error(ErrorCode::internal, error.what());
+  }
+}
 
 class RankedRunner {
  public:
@@ -101,10 +110,8 @@ void RankedRunner::form_groups() {
 void RankedRunner::run_rank(LockstepGroup& group, std::size_t rank) noexcept {
   try {
     serve(group, rank);
-  } catch (const Error& error) {
-    end_group(group, rank, error);
-  } catch (const std::exception& error) {
-    end_group(group, rank, Error(ErrorCode::internal, error.what()));
+  } catch (const std::exception&) {
+    end_group(group, rank, current_error());
   }
 }
 
@@ -128,8 +135,8 @@ void RankedRunner::serve(LockstepGroup& group, std::size_t rank) {
   try {
     loop.run(rank == 0 ? arrivals(group, prepared) : std::vector<ScheduledRequest>{});
     run_.ranks[world_rank].totals = passes.totals();
-  } catch (const Error& error) {
-    end_group(group, rank, error);  // first: what is given up next waits for the device
+  } catch (const std::exception&) {
+    end_group(group, rank, current_error());  // first: what is given up next waits for the device
     loop.fail(*run_.ranks[world_rank].fault);
   }
   if (rank == 0) run_.coupling[group.first_rank / group.rounds.size()] = loop.coupling();

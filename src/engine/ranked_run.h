@@ -31,8 +31,9 @@ struct RankedSetup {
   std::function<std::vector<std::unique_ptr<Communicator>>(std::size_t ranks)> connect;
   std::size_t samples_per_replica = 1;
   WavePolicy wave_policy = WavePolicy::ragged;
-  /// How long a rank waits for the others in a collective of a pass.
-  std::chrono::milliseconds collective_limit = std::chrono::seconds(20);
+  /// How long a rank waits for the others in a collective of a pass. A thread that fails says so at once; this is for
+  /// one that hangs, and longer than any rank takes for a unit or a picture's decoding.
+  std::chrono::milliseconds collective_limit = std::chrono::minutes(10);
 };
 
 /// How a request ended: with a result, or with a reason.
@@ -54,7 +55,7 @@ struct RankedRun {
 };
 
 /// Serves all requests, spread over the replicas, and ends. `passed` is called by the first rank behind each of its
-/// passes; what it throws is a fault of that rank. A fault ends its lockstep group within `collective_limit`; the
+/// passes; what it throws is a fault of that rank. A fault ends its lockstep group, at once unless a rank hangs; the
 /// requests of others are served.
 RankedRun run_on_ranks(const RankedSetup& setup, const std::vector<GenerateRequest>& requests,
                        const std::function<void()>& passed = {});

@@ -41,15 +41,32 @@ void require_utf8(std::string_view text, std::string_view what) {
   }
 }
 
-std::string normalize_nfc(std::string_view text) {
-  UErrorCode status = U_ZERO_ERROR;
-  const icu::Normalizer2* normalizer = icu::Normalizer2::getNFCInstance(status);
-  std::string normalized;
-  if (U_SUCCESS(status)) {
-    icu::StringByteSink<std::string> sink(&normalized);
-    normalizer->normalizeUTF8(0, icu::StringPiece(text.data(), icu_length(text)), sink, nullptr, status);
-  }
+namespace {
+
+void check_normalizer(UErrorCode status) {
   if (U_FAILURE(status)) fail(ErrorCode::unavailable, "ICU cannot normalise a text to NFC: {}", u_errorName(status));
+}
+
+/// ICU's own, for all threads. Kept, so that threads meet here and not inside the library, where ThreadSanitizer does
+/// not see them.
+const icu::Normalizer2& nfc_normalizer() {
+  static const icu::Normalizer2* const normalizer = [] {
+    UErrorCode status = U_ZERO_ERROR;
+    const icu::Normalizer2* instance = icu::Normalizer2::getNFCInstance(status);
+    check_normalizer(status);
+    return instance;
+  }();
+  return *normalizer;
+}
+
+}  // namespace
+
+std::string normalize_nfc(std::string_view text) {
+  std::string normalized;
+  icu::StringByteSink<std::string> sink(&normalized);
+  UErrorCode status = U_ZERO_ERROR;
+  nfc_normalizer().normalizeUTF8(0, icu::StringPiece(text.data(), icu_length(text)), sink, nullptr, status);
+  check_normalizer(status);
   return normalized;
 }
 

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <stdexcept>
 
 #include "base/error.h"
 #include "engine/ranked_fixture.h"
@@ -98,6 +99,12 @@ TEST(RankedFaults, ARankThatHangsIsNamedInBoundedTime) {
     ASSERT_TRUE(report.fault);
     EXPECT_THAT(report.fault->failure.message, HasSubstr("rank 1, which did not come within 300 ms"));
   }
+}
+
+TEST(RankedFaults, AnyExceptionEndsTheGroup) {
+  const RankedRun run = run_on_ranks(tiny_ranks(kReplicas, streamed(), 1), ragged_requests(),
+                                     [] { throw std::runtime_error("planted, of another type"); });
+  expect_group_ended(run, 0, ErrorCode::internal, "planted, of another type");
 }
 
 /// Replicas that gather nothing from each other do not share a fate.
