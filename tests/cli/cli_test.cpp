@@ -4,10 +4,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <limits>
+#include <map>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -89,10 +92,37 @@ void expect_refused(const Outcome& outcome, const std::vector<std::string>& part
   for (const std::string& part : parts) EXPECT_THAT(outcome.err, HasSubstr(part));
 }
 
+/// A copy and a computation for each visit of each streamed stage, and the stages one behind the other.
+void expect_trace_of_two_stages(const Json& trace, const Json& report) {
+  struct Stage {
+    std::size_t visits = 0;
+    double begin = std::numeric_limits<double>::infinity();
+    double end = 0;
+  };
+  std::map<std::string, Stage> stages;
+  for (const Json& event : trace.at("traceEvents")) {
+    if (event.at("ph") != "X" || event.at("name") == "stall") continue;
+    Stage& stage = stages[event.at("cat")];
+    const double begin = event.at("ts");
+    ++stage.visits;
+    stage.begin = std::min(stage.begin, begin);
+    stage.end = std::max(stage.end, begin + event.at("dur").get<double>());
+  }
+  ASSERT_EQ(stages.size(), 2U);
+  for (const Json& stage : report.at("stages")) {
+    if (!stage.contains("stream")) continue;
+    std::size_t expected = 0;
+    for (const Json& unit : stage.at("stream").at("units"))
+      expected += unit.at("visits").get<std::size_t>() + unit.at("fetches").get<std::size_t>();
+    EXPECT_EQ(stages[stage.at("stage")].visits, expected);
+  }
+  EXPECT_LE(stages["encode prompt"].end, stages["denoise"].begin);
+}
+
 TEST_F(Cli, GeneratesAPictureReportAndTensors) {
-  const Outcome outcome = run_lamina(
-      generate({"--enable-distributed-layerwise-offload", "--device-memory", "13MiB", "--seed", "3", "--output",
-                file("a.png"), "--report", file("a.json"), "--save-tensors", file("a.safetensors")}));
+  const Outcome outcome = run_lamina(generate(
+      {"--enable-distributed-layerwise-offload", "--device-memory", "13MiB", "--seed", "3", "--output", file("a.png"),
+       "--report", file("a.json"), "--save-tensors", file("a.safetensors"), "--trace", file("a.trace.json")}));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr(file("a.png")));
   EXPECT_THAT(outcome.out, HasSubstr("streamed"));
@@ -100,7 +130,8 @@ TEST_F(Cli, GeneratesAPictureReportAndTensors) {
   EXPECT_EQ(report.at("configuration").at("offload"), "dlo");
   EXPECT_LE(report.at("device_peak_bytes").get<std::size_t>(), 13U << 20);
   EXPECT_TRUE(fs::exists(file("a.safetensors")));
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator{}), 3);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator{}), 4);
+  expect_trace_of_two_stages(read_json_file(file("a.trace.json")), report);
 }
 
 TEST_F(Cli, VaeTilingIsChosenAndNoted) {
@@ -154,6 +185,8 @@ TEST_F(Cli, RefusalsAreOneLineAndExitCodeTwo) {
   expect_refused(run_lamina(generate({"--output", file("x.tiff")})), {"--output", "PNG"});
   expect_refused(run_lamina(generate({"--output", out, "--report", file("./x.png")})), {"--output", "--report"});
   expect_refused(run_lamina(generate({"--output", out, "--save-tensors", out})), {"--output", "--save-tensors"});
+  expect_refused(run_lamina(generate({"--output", out, "--report", file("r"), "--trace", file("r")})),
+                 {"--report", "--trace"});
   EXPECT_TRUE(fs::is_empty(folder_)) << "a refused run left a file behind";
 }
 
