@@ -11,6 +11,7 @@
 #include <fstream>
 #include <limits>
 #include <map>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -345,6 +346,53 @@ TEST_F(Cli, InspectShowsWhatStreams) {
   const Outcome memory = run_lamina({"inspect", kModel, "--memory", "--host-memory-limit", "1GiB"});
   EXPECT_EQ(memory.exit_code, 0) << memory.err;
   EXPECT_THAT(memory.out, HasSubstr("1.00 GiB allowed"));
+}
+
+/// A benchmark of one step on the CPU, without the resident run.
+std::vector<std::string> bench(const std::vector<std::string>& more) {
+  std::vector<std::string> arguments{"bench", "--device", "cpu", "--steps", "1", "--no-resident"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+TEST_F(Cli, BenchTimesAModelAndTracesTheLastSize) {
+  const Outcome outcome = run_lamina(bench({kModel, "--height", "32", "--height", "64", "--width", "48", "--width",
+                                            "32", "--json", "--trace", file("trace.json")}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Json sizes = parse_json(outcome.out, "stdout").at("sizes");
+  ASSERT_EQ(sizes.size(), 2U);
+  EXPECT_EQ(sizes[0].at("height"), 32);
+  EXPECT_EQ(sizes[0].at("width"), 48);
+  EXPECT_EQ(sizes[1].at("height"), 64);
+  EXPECT_EQ(sizes[1].at("width"), 32);
+  EXPECT_TRUE(sizes[1].at("resident_ms").is_null());
+  std::set<std::string> names;
+  const Json trace = read_json_file(file("trace.json"));
+  for (const Json& event : trace.at("traceEvents")) names.insert(event.at("name"));
+  for (const Json& unit : sizes[1].at("units")) EXPECT_TRUE(names.contains(unit.at("unit"))) << unit.at("unit");
+}
+
+TEST_F(Cli, BenchWritesASyntheticModelAndRemovesIt) {
+  const Outcome outcome = run_lamina(bench(
+      {"--synthetic", kModel + "/transformer/config.json", "--synthetic-folder", folder_.string(), "--height", "32"}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  for (const char* part : {"cpu float32", "32x32", "ratio", "predicted", "units like transformer_blocks.0"})
+    EXPECT_THAT(outcome.out, HasSubstr(part));
+  EXPECT_EQ(files_in(folder_), 0U);
+}
+
+TEST_F(Cli, BenchRefusesWhatItCannotTime) {
+  const std::vector<std::string> synthetic{"--synthetic", kModel + "/transformer/config.json"};
+  expect_refused(run_lamina(bench({})), {"invalid_argument", "one of MODEL and --synthetic"});
+  expect_refused(run_lamina(bench({kModel, synthetic[0], synthetic[1]})), {"one of MODEL and --synthetic"});
+  expect_refused(run_lamina(bench({kModel, "--height", "32", "--height", "64", "--width", "32"})),
+                 {"--height names 2 pictures, --width 1"});
+  expect_refused(run_lamina(bench({kModel, "--height", "33"})), {"height", "33"});
+  expect_refused(run_lamina(bench({kModel, "--trace", "/no/such/folder/trace.json"})), {"/no/such/folder"});
+  expect_refused(run_lamina(bench({"--synthetic", "klein-40b", "--synthetic-folder", folder_.string()})),
+                 {"klein-40b"});
+  expect_refused(run_lamina({"bench", kModel, "--steps", "0"}), {"--steps"});
+  EXPECT_EQ(files_in(folder_), 0U);
 }
 
 }  // namespace
