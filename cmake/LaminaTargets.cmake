@@ -33,7 +33,8 @@ endfunction()
 
 # lamina_test(NAME SOURCES ... LIBS ... [LABEL ...])
 # A GoogleTest program lamina_NAME_tests whose cases ctest knows one by one as NAME.Suite.Case. The label is "unit", or
-# one of gpu, multi_gpu, mpi, slow. The target gpu_tests builds all programs of label gpu, in the folder of that name.
+# one of gpu, multi_gpu, mpi, slow. The target gpu_tests builds all programs of the labels gpu and multi_gpu, in the
+# folder of that name.
 function(lamina_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "LABEL" "SOURCES;LIBS")
   if(NOT arg_LABEL)
@@ -44,7 +45,7 @@ function(lamina_test name)
   target_link_libraries(lamina_${name}_tests PRIVATE ${arg_LIBS} lamina_build_flags GTest::gmock GTest::gtest_main)
   target_compile_definitions(lamina_${name}_tests PRIVATE
     LAMINA_FIXTURES_DIR="${PROJECT_SOURCE_DIR}/tests/fixtures" LAMINA_MODELS_DIR="${PROJECT_SOURCE_DIR}/models")
-  if(arg_LABEL STREQUAL "gpu")
+  if(arg_LABEL MATCHES "gpu$")
     set_target_properties(lamina_${name}_tests PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/gpu_tests)
     if(NOT TARGET gpu_tests)
       add_custom_target(gpu_tests)

@@ -29,7 +29,7 @@ ROW = {folder: row for row, folders in enumerate(LAYERS) for folder in folders}
 
 # Libraries that only some files may know: what the include looks like, and where it is allowed.
 CONFINED = [
-    (r"cuda|cublas|cudnn|nvml|driver_types\.h|curand", r"src/device/cuda/|src/.*_cuda\.\w+$", "CUDA"),
+    (r"cuda|cublas|cudnn|nvml|driver_types\.h|curand", r"src/device/cuda/|src/comm/nccl/|src/.*_cuda\.\w+$", "CUDA"),
     (r"nccl", r"src/comm/nccl", "NCCL"),
     (r"mpi\.h", r"src/comm/mpi", "MPI"),
     (r"dnnl|oneapi/dnnl", r"src/ops/", "oneDNN"),

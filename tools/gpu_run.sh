@@ -16,7 +16,7 @@ limit_mib=64  # of the bundle and the tracked files together: what travels in on
 
 # The shared libraries of the programs named, but CUDA's and those that come with the C++ compiler's runtime.
 libraries_of() {
-    local theirs='lib(cuda|cudart|cublas|cublasLt|cudnn[a-z_]*|nvrtc|nvJitLink)\.so'
+    local theirs='lib(cuda|cudart|cublas|cublasLt|cudnn[a-z_]*|nccl|nvrtc|nvJitLink)\.so'
     local systems='(ld-linux.*|lib(c|m|dl|rt|pthread|resolv|stdc\+\+|gcc_s))\.so'
     ldd "$@" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u | grep -Ev "/($theirs|$systems)"
 }
@@ -35,8 +35,8 @@ pack() {
 make_bundle() {
     cmake --preset cuda
     rm -rf "$build/gpu_tests"  # so that only programs of today are in it
-    cmake --build --preset cuda --target lamina_cli gpu_tests
-    local programs=("$build/src/cli/lamina" "$build"/gpu_tests/*) libraries manifest
+    cmake --build --preset cuda --target lamina_cli gpu_tests lamina_cuda_ops_bench
+    local programs=("$build/src/cli/lamina" "$build/bench/lamina_cuda_ops_bench" "$build"/gpu_tests/*) libraries manifest
     mapfile -t libraries < <(libraries_of "${programs[@]}")
     manifest=$(ls -lL "${libraries[@]}")
     mkdir -p "$bundle"

@@ -12,7 +12,7 @@
 namespace lamina {
 
 // The words in which the ranks of a lockstep group talk about passes. All of it is plain data that travels between
-// processes; docs/adr/0006 tells the protocol.
+// processes; docs/adr/0007 tells the protocol.
 
 /// Given by the group's leader, ascending in the order of arrival.
 using RequestId = std::uint64_t;

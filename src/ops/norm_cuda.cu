@@ -76,7 +76,7 @@ __device__ void normalise_layer(RowPart<kCount, kPacks>& row, const ModulationRo
   __shared__ float sums[2][kMostWarps];
   const float mean = row.mean([](float value) { return value; }, sums[0]);
   const float variance = row.mean([=](float value) { return (value - mean) * (value - mean); }, sums[1]);
-  const float factor = 1.0F / sqrtf(variance + modulation.epsilon);
+  const float factor = rsqrtf(variance + modulation.epsilon);
   row.for_each([=](Floats<kCount>& values, int index) {
     const Floats<kCount> scale = load<kCount>(modulation.scale + index);
     const Floats<kCount> shift = load<kCount>(modulation.shift + index);
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(kMostThreads)
   RowPart<kCount, kPacks> row(features);
   row.load_from(x.first + blockIdx.x * x.stride);
   const float squares = row.mean([](float value) { return value * value; }, sums);
-  const float factor = 1.0F / sqrtf(squares + epsilon);
+  const float factor = rsqrtf(squares + epsilon);
   row.for_each([=](Floats<kCount>& values, int index) {
     const Floats<kCount> weight = load<kCount>(weights + index);
 #pragma unroll

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <type_traits>
 
@@ -28,8 +29,9 @@ struct Arguments {
   const float* cos;
   const float* sin;
   float epsilon;
-  int half;   ///< pairs of a head
-  int lanes;  ///< threads that share a head: a power of two up to a warp
+  float share;     ///< of a feature in a head's mean
+  int half;        ///< pairs of a head
+  int lanes_log2;  ///< of the threads that share a head, up to a warp
 };
 
 /// `kCount` adjacent pairs of a head, which one thread turns.
@@ -71,47 +73,49 @@ __device__ void store_pairs(T* head, int index, int half, const Pairs<kCount>& p
   }
 }
 
-/// One thread's share of a head: `kParts` times `kCount` adjacent pairs.
+/// One thread's share of a head: `kParts` times `kCount` adjacent pairs. What the head does not reach is zero, so that
+/// arithmetic needs no checks.
 template <RopePairs kind, int kCount, int kParts>
 class HeadPart {
  public:
-  __device__ HeadPart(int half, int lanes) : half_(half), lanes_(lanes) {}
+  __device__ HeadPart(int half, int lane, int lanes_log2) : half_(half), lane_(lane), lanes_log2_(lanes_log2) {}
 
   template <typename T>
   __device__ void load_from(const T* head) {
-    for_each([&](int part, int index) { pairs_[part] = load_pairs<kind, kCount>(head, index, half_); });
+    for_each_present([&](int part, int index) { pairs_[part] = load_pairs<kind, kCount>(head, index, half_); });
   }
 
   template <typename T>
   __device__ void store_to(T* head) {
-    for_each([&](int part, int index) { store_pairs<kind>(head, index, half_, pairs_[part]); });
+    for_each_present([&](int part, int index) { store_pairs<kind>(head, index, half_, pairs_[part]); });
   }
 
   __device__ float squares() {
     float sum = 0;
-    for_each([&](int part, int) {
-      const auto& [first, second] = pairs_[part];
+#pragma unroll
+    for (const auto& [first, second] : pairs_) {
 #pragma unroll
       for (int i = 0; i < kCount; ++i) sum += first[i] * first[i] + second[i] * second[i];
-    });
+    }
     return sum;
   }
 
-  template <typename Weight>
-  __device__ void scale(float factor, const Weight* weights) {
-    for_each([&](int part, int index) {
-      const Pairs<kCount> weight = load_pairs<kind, kCount>(weights, index, half_);
+  __device__ void scale(float factor, const HeadPart& weights) {
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
+      const auto& [weight_first, weight_second] = weights.pairs_[part];
 #pragma unroll
       for (int i = 0; i < kCount; ++i) {
-        pairs_[part].first[i] *= factor * weight.first[i];
-        pairs_[part].second[i] *= factor * weight.second[i];
+        pairs_[part].first[i] *= factor * weight_first[i];
+        pairs_[part].second[i] *= factor * weight_second[i];
       }
-    });
+    }
   }
 
   /// `rotation` has the cosines as first, the sines as second of each pair.
   __device__ void turn(const HeadPart& rotation) {
-    for_each([&](int part, int) {
+#pragma unroll
+    for (int part = 0; part < kParts; ++part) {
       auto& [first, second] = pairs_[part];
       const auto& [cos, sin] = rotation.pairs_[part];
 #pragma unroll
@@ -121,28 +125,30 @@ class HeadPart {
         first[i] = a * cos[i] - b * sin[i];
         second[i] = b * cos[i] + a * sin[i];
       }
-    });
+    }
   }
 
   __device__ void load_rotation(const float* cos, const float* sin) {
-    for_each([&](int part, int index) { pairs_[part] = {load<kCount>(cos + index), load<kCount>(sin + index)}; });
+    for_each_present([&](int part, int index) {
+      pairs_[part] = {load<kCount>(cos + index), load<kCount>(sin + index)};
+    });
   }
 
  private:
   /// Calls visit(part, index of its first pair) for each part that the head reaches.
   template <typename Visit>
-  __device__ void for_each(Visit visit) {
-    const int lane = static_cast<int>(threadIdx.x) % lanes_;
+  __device__ void for_each_present(Visit visit) {
 #pragma unroll
     for (int part = 0; part < kParts; ++part) {
-      const int index = (lane + part * lanes_) * kCount;
+      const int index = (lane_ + (part << lanes_log2_)) * kCount;
       if (index < half_) visit(part, index);
     }
   }
 
   int half_;
-  int lanes_;
-  Pairs<kCount> pairs_[kParts];
+  int lane_;
+  int lanes_log2_;
+  Pairs<kCount> pairs_[kParts] = {};
 };
 
 template <typename T, typename Weight>
@@ -165,10 +171,13 @@ constexpr int kHeadsAtOnce = 4;
 template <RopePairs kind, int kCount, int kParts, typename T, typename Weight>
 __global__ void qk_norm_rope_kernel(const __grid_constant__ Arguments<T, Weight> of) {
   using Part = HeadPart<kind, kCount, kParts>;
-  const int group = static_cast<int>(threadIdx.x) / of.lanes;
-  const int groups = static_cast<int>(blockDim.x) / of.lanes;
+  const int lanes = 1 << of.lanes_log2;
+  const int lane = static_cast<int>(threadIdx.x) & (lanes - 1);
+  const int group = static_cast<int>(threadIdx.x) >> of.lanes_log2;
+  const int groups = static_cast<int>(blockDim.x) >> of.lanes_log2;
   const std::int64_t token = blockIdx.x;
-  Part rotation(of.half, of.lanes);
+  const Part empty(of.half, lane, of.lanes_log2);
+  Part rotation = empty;
   rotation.load_rotation(of.cos + token * of.half, of.sin + token * of.half);
 
   for (int done = 0; done < of.q.count + of.k.count; done += groups * kHeadsAtOnce) {
@@ -176,8 +185,7 @@ __global__ void qk_norm_rope_kernel(const __grid_constant__ Arguments<T, Weight>
       const int number = done + i * groups + group;
       return number < of.q.count ? head_of(of.q, token, number) : head_of(of.k, token, number - of.q.count);
     };
-    Part parts[kHeadsAtOnce] = {Part(of.half, of.lanes), Part(of.half, of.lanes), Part(of.half, of.lanes),
-                                Part(of.half, of.lanes)};
+    Part parts[kHeadsAtOnce] = {empty, empty, empty, empty};
 #pragma unroll
     for (int i = 0; i < kHeadsAtOnce; ++i) {
       if (head(i).exists) parts[i].load_from(head(i).features);
@@ -185,9 +193,11 @@ __global__ void qk_norm_rope_kernel(const __grid_constant__ Arguments<T, Weight>
 #pragma unroll
     for (int i = 0; i < kHeadsAtOnce; ++i) {
       const Head<T, Weight> now = head(i);
-      const float squares = group_sum(now.exists ? parts[i].squares() : 0.0F, of.lanes);
+      const float squares = group_sum(now.exists ? parts[i].squares() : 0.0F, lanes);
       if (!now.exists) continue;
-      parts[i].scale(1.0F / sqrtf(squares / static_cast<float>(2 * of.half) + of.epsilon), now.weight);
+      Part weight = empty;
+      weight.load_from(now.weight);
+      parts[i].scale(rsqrtf(squares * of.share + of.epsilon), weight);
       parts[i].turn(rotation);
       parts[i].store_to(now.features);
     }
@@ -223,8 +233,9 @@ void enqueue(cudaStream_t stream, const TensorView& q, const TensorView& k, cons
                                   rotation.cos.as<float>(),
                                   rotation.sin.as<float>(),
                                   norm.epsilon,
+                                  1.0F / static_cast<float>(2 * half),
                                   static_cast<int>(half),
-                                  lanes};
+                                  std::countr_zero(static_cast<unsigned>(lanes))};
     const std::int64_t groups = ceil_div(q.size(1) + k.size(1), kHeadsAtOnce);
     const std::int64_t threads =
         std::min<std::int64_t>(ceil_div(groups * lanes, kWarpThreads) * kWarpThreads, kMostThreads);

@@ -10,7 +10,10 @@ constexpr unsigned kWholeWarp = 0xFFFFFFFFU;
 /// Over groups of `lanes` adjacent threads, a power of two up to a warp. All threads of the warp call it.
 template <typename T>
 __device__ T group_sum(T value, int lanes) {
-  for (int distance = lanes / 2; distance > 0; distance /= 2) value += __shfl_xor_sync(kWholeWarp, value, distance);
+#pragma unroll
+  for (int distance = kWarpThreads / 2; distance > 0; distance /= 2) {
+    if (distance < lanes) value += __shfl_xor_sync(kWholeWarp, value, distance);
+  }
   return value;
 }
 

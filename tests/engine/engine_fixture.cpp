@@ -92,21 +92,12 @@ std::string write_reference(const Fixtures& fixtures, const fs::path& folder) {
   return path.string();
 }
 
-nlohmann::json recorded_settings(const RecordedCase& recorded) {
-  std::ifstream file(test_data::fixtures() / "flux2" / recorded.settings);
-  return nlohmann::json::parse(file).at(recorded.name);
-}
-
 }  // namespace
-
-float recorded_first_step(const RecordedCase& recorded) {
-  const nlohmann::json sigmas = recorded_settings(recorded).at("sigmas");
-  return sigmas.at(1).get<float>() - sigmas.at(0).get<float>();
-}
 
 GenerateRequest recorded_request(const RecordedCase& recorded, const Fixtures& fixtures, const fs::path& folder) {
   const std::string name = recorded.name;
-  const nlohmann::json settings = recorded_settings(recorded);
+  std::ifstream file(test_data::fixtures() / "flux2" / recorded.settings);
+  const nlohmann::json settings = nlohmann::json::parse(file).at(name);
   GenerateRequest request;
   request.prompt = settings.at("prompt");
   request.height = settings.at("height").get<std::int64_t>();

@@ -65,8 +65,6 @@ void PrintTo(const RecordedCase& recorded, std::ostream* out);
 /// The case's request with its recorded noise and reference picture, written to `folder`.
 GenerateRequest recorded_request(const RecordedCase& recorded, const Fixtures& fixtures,
                                  const std::filesystem::path& folder);
-/// By how much the case's first step moves the latents for a velocity of one.
-float recorded_first_step(const RecordedCase& recorded);
 std::filesystem::path recorded_model(const RecordedCase& recorded, const std::filesystem::path& folder);
 /// The latents behind step `index` of `steps`.
 std::vector<float> step_of(const std::vector<float>& latents, std::size_t index, std::size_t steps);

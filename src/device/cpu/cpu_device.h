@@ -31,9 +31,9 @@ struct CpuDeviceOptions {
   /// Where pinned memory is booked; null: in the process's shared budget.
   std::shared_ptr<HostMemoryBudget> host_memory = nullptr;
   /// With it, events tell virtual time: each stream's clock advances by this cost per piece of work (`size_bytes` of
-  /// copies and fills, 0 otherwise), waits move it forward, and real time is ignored. All streams start at 0. The host
-  /// has such a clock too: launching costs it nothing, blocking on an event or a stream moves it forward, and no work
-  /// begins before it was launched.
+  /// copies, fills and collectives, 0 otherwise), waits move it forward, and real time is ignored. All streams start at
+  /// 0. The host has such a clock too: launching costs it nothing, blocking on an event or a stream moves it forward,
+  /// and no work begins before it was launched.
   std::function<std::chrono::nanoseconds(std::string_view stream, std::string_view work, std::size_t size_bytes)>
       virtual_cost;
   CpuFaults faults;

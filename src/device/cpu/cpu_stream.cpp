@@ -27,7 +27,7 @@ struct Work {
   std::string name;
   std::vector<MemoryRange> reads;
   std::vector<MemoryRange> writes;
-  std::size_t cost_bytes;  ///< of copies and fills
+  std::size_t cost_bytes;  ///< of copies, fills and collectives
   std::function<void()> body;
 };
 
@@ -37,6 +37,7 @@ class CpuStream final : public Stream {
   ~CpuStream() override;
 
   void enqueue_work(Access access, std::size_t cost_bytes, std::function<void()> body);
+  void enqueue_meeting(Access access, std::size_t cost_bytes, std::function<nanoseconds(nanoseconds)> body);
 
  private:
   void do_copy_async(CopyDirection direction, std::byte* destination, const Access& access) override;
@@ -72,6 +73,10 @@ CpuStream::~CpuStream() {
 void CpuStream::enqueue_work(Access access, std::size_t cost_bytes, std::function<void()> body) {
   Work work{std::string(access.name), std::move(access.reads), std::move(access.writes), cost_bytes, std::move(body)};
   enqueue([this, work = std::move(work)] { run(work); });
+}
+
+void CpuStream::enqueue_meeting(Access access, std::size_t cost_bytes, std::function<nanoseconds(nanoseconds)> body) {
+  enqueue_work(std::move(access), cost_bytes, [this, body = std::move(body)] { virtual_time_ = body(virtual_time_); });
 }
 
 void CpuStream::do_copy_async(CopyDirection direction, std::byte* destination, const Access& access) {
@@ -146,10 +151,23 @@ std::unique_ptr<Stream> make_stream(Device& device, CpuRuntime& runtime, std::st
   return std::make_unique<CpuStream>(device, runtime, std::move(name));
 }
 
+namespace {
+
+CpuStream& cpu_stream_for(const Access& access, Stream& stream) {
+  expects(stream.device().kind() == DeviceKind::cpu, "'{}' is CPU work, stream '{}' belongs to {}", access.name,
+          stream.name(), stream.device().name());
+  return static_cast<CpuStream&>(stream);
+}
+
+}  // namespace
+
 void launch(Stream& cpu_stream, Access access, std::function<void()> work) {
-  expects(cpu_stream.device().kind() == DeviceKind::cpu, "'{}' is CPU work, stream '{}' belongs to {}", access.name,
-          cpu_stream.name(), cpu_stream.device().name());
-  static_cast<CpuStream&>(cpu_stream).enqueue_work(std::move(access), 0, std::move(work));
+  cpu_stream_for(access, cpu_stream).enqueue_work(std::move(access), 0, std::move(work));
+}
+
+void launch_meeting(Stream& cpu_stream, Access access, std::size_t cost_bytes,
+                    std::function<nanoseconds(nanoseconds)> work) {
+  cpu_stream_for(access, cpu_stream).enqueue_meeting(std::move(access), cost_bytes, std::move(work));
 }
 
 }  // namespace lamina::cpu

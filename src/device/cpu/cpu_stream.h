@@ -1,5 +1,7 @@
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <functional>
 
 #include "device/stream.h"
@@ -10,5 +12,10 @@ namespace lamina::cpu {
 /// ranges are shown to ThreadSanitizer before `work` runs, since the math libraries are not instrumented. An exception
 /// of `work` becomes the stream's error.
 void launch(Stream& cpu_stream, Access access, std::function<void()> work);
+
+/// The same for work that meets its like on the streams of other devices. It costs what `cost_bytes` say of it; `work`
+/// is told the virtual time at which it would then be over, and returns when it is, its peers regarded.
+void launch_meeting(Stream& cpu_stream, Access access, std::size_t cost_bytes,
+                    std::function<std::chrono::nanoseconds(std::chrono::nanoseconds virtual_time)> work);
 
 }  // namespace lamina::cpu

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "device/cuda/cuda_status.h"
 #include "device/cuda/cuda_stream.h"
+#include "device/cuda/stream_watch.h"
 #include "device/device.h"
 
 namespace lamina::cuda {
@@ -50,6 +51,10 @@ cudaStream_t native(Stream& cuda_stream) {
   const CudaStream& stream = cuda_stream_of(cuda_stream);
   stream.gpu().make_current();
   return stream.handle();
+}
+
+void watch(Stream& stream, const std::shared_ptr<const StreamWatch>& watch) {
+  cuda_stream_of(stream).add_watch(watch);
 }
 
 int multiprocessor_count(Stream& cuda_stream) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/log.h"
@@ -70,6 +71,14 @@ void CudaStream::do_synchronize() {
   const cudaError_t status = cudaStreamSynchronize(handle());
   if (const auto error = host_work_.take_error()) throw *error;
   if (status != cudaSuccess) check(status, fmt::format("work of stream '{}' of {}", name(), device().name()));
+  std::erase_if(watches_, [](const auto& watch) { return watch.expired(); });
+  for (const auto& watch : watches_)
+    if (const auto alive = watch.lock()) alive->check();
+}
+
+void CudaStream::add_watch(const std::shared_ptr<const StreamWatch>& watch) {
+  const bool known = std::ranges::any_of(watches_, [&](const auto& other) { return other.lock() == watch; });
+  if (!known) watches_.push_back(watch);
 }
 
 void CudaStream::check_enqueued(cudaError_t status, std::string_view work) const {

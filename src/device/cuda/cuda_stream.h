@@ -1,11 +1,14 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "device/cuda/gpu.h"
 #include "device/cuda/handles.h"
 #include "device/cuda/host_work.h"
+#include "device/cuda/stream_watch.h"
 #include "device/stream.h"
 
 namespace lamina::cuda {
@@ -20,6 +23,8 @@ class CudaStream final : public Stream {
  public:
   CudaStream(Device& device, Gpu& gpu, std::string name);
   ~CudaStream() override;
+
+  void add_watch(const std::shared_ptr<const StreamWatch>& watch);
 
   cudaStream_t handle() const noexcept { return handle_.get(); }
   Gpu& gpu() const noexcept { return gpu_; }
@@ -37,6 +42,7 @@ class CudaStream final : public Stream {
   Gpu& gpu_;
   HostWork host_work_;
   StreamHandle handle_;
+  std::vector<std::weak_ptr<const StreamWatch>> watches_;
 };
 
 }  // namespace lamina::cuda
