@@ -45,6 +45,7 @@ struct EngineConfig {
   HostBackingChoice dlo_host_backing = HostBackingChoice::automatic;
   /// Fill ring bytes with NaN when their block leaves, so that a use after release shows. Costs device bandwidth.
   bool poison_released = false;
+  bool record_trace = false;  ///< results carry a trace
 };
 
 /// Loads one model and makes pictures with it, one after the other. Not thread safe; movable.

@@ -54,7 +54,9 @@ struct GenerateResult {
   /// With keep_tensors; and `latents` [1, tokens, channels], the last ones, where that is the output.
   std::vector<ResultTensor> tensors;
   std::vector<std::string> notes;  ///< what of the request had no effect, or was cut, and why; also logged at the start
-  std::string report_json;         ///< effective configuration, bytes, visits, stall, memory, times
+  /// With EngineConfig::record_trace: every visit of every block, in the Trace Event Format of Chrome and Perfetto.
+  std::string trace_json;
+  std::string report_json;  ///< effective configuration, bytes, visits, stall, memory, times
 };
 
 /// Progress of a stage that goes through its blocks; stages without passes tell none.

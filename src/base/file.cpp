@@ -188,4 +188,9 @@ void AtomicFile::commit() {
   file_ = FileDescriptor(-1);
 }
 
+void write_text(AtomicFile file, std::string_view text) {
+  file.write(std::as_bytes(std::span(text)));
+  file.commit();
+}
+
 }  // namespace lamina

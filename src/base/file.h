@@ -94,4 +94,7 @@ class AtomicFile {
   FileDescriptor file_{-1};
 };
 
+/// Writes and commits; throws as those do.
+void write_text(AtomicFile file, std::string_view text);
+
 }  // namespace lamina

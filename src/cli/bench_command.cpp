@@ -49,11 +49,6 @@ std::vector<PictureSize> sizes_of(const BenchFlags& flags) {
   return sizes;
 }
 
-void write_text(AtomicFile file, const std::string& text) {
-  file.write(std::as_bytes(std::span(text)));
-  file.commit();
-}
-
 /// Writes the synthetic model into a folder that `scratch` owns.
 std::string write_model(const BenchFlags& flags, const EngineConfig& config, std::optional<AtomicFolder>& scratch) {
   namespace fs = std::filesystem;

@@ -41,6 +41,7 @@ struct GenerateFlags {
   std::string output;
   std::string save_tensors;
   std::string report;
+  std::string trace;
 };
 
 /// Refuses two flags that name one regular file: the second write would destroy the first.
@@ -59,13 +60,18 @@ struct OutputFiles {
     refuse_shared_file("--save-tensors", flags.save_tensors, "--output", flags.output);
     refuse_shared_file("--report", flags.report, "--output", flags.output);
     refuse_shared_file("--report", flags.report, "--save-tensors", flags.save_tensors);
+    refuse_shared_file("--trace", flags.trace, "--output", flags.output);
+    refuse_shared_file("--trace", flags.trace, "--save-tensors", flags.save_tensors);
+    refuse_shared_file("--trace", flags.trace, "--report", flags.report);
     if (!flags.save_tensors.empty()) tensors.emplace(flags.save_tensors);
     if (!flags.report.empty()) report.emplace(flags.report);
+    if (!flags.trace.empty()) trace.emplace(flags.trace);
   }
 
   AtomicFile picture;
   std::optional<AtomicFile> tensors;
   std::optional<AtomicFile> report;
+  std::optional<AtomicFile> trace;
 };
 
 void add_request_flags(CLI::App& command, GenerateFlags& flags) {
@@ -120,6 +126,7 @@ void add_output_flags(CLI::App& command, GenerateFlags& flags) {
                   "Write prompt_embeds, latents of every step and the image as safetensors")
       ->excludes(command.get_option("--prompts"));
   command.add_option("--report", flags.report, "Write what the run did, as JSON");
+  command.add_option("--trace", flags.trace, "Write when each block was copied and computed, for Chrome and Perfetto");
 }
 
 /// FILE or random:SEED.
@@ -220,6 +227,7 @@ void run_generate(GenerateFlags& flags) {
   if (!flags.prompt_embeds.empty()) read_prompt_embeds(flags.prompt_embeds, flags.request);
   EngineConfig config = flags.engine.parsed();
   config.load_text_encoder = flags.prompt_embeds.empty();
+  config.record_trace = !flags.trace.empty();
   if (flags.vae_tiling == "on") config.vae_tiling = VaeTiling::on;
   if (flags.vae_tiling == "off") config.vae_tiling = VaeTiling::off;
   watch_for_interruption();
@@ -239,10 +247,8 @@ void run_generate(GenerateFlags& flags) {
   stop_if_interrupted();
   write_png(std::move(files.picture), result);
   if (files.tensors) write_tensors(std::move(*files.tensors), result);
-  if (files.report) {
-    files.report->write(std::as_bytes(std::span(result.report_json)));
-    files.report->commit();
-  }
+  if (files.report) write_text(std::move(*files.report), result.report_json);
+  if (files.trace) write_text(std::move(*files.trace), result.trace_json);
   fmt::print("{}\n{}", flags.output, summarize_run(result));
 }
 

@@ -10,7 +10,6 @@
 #include "engine/generator.h"
 #include "engine/options.h"
 #include "engine/select_device.h"
-#include "engine/trace.h"
 #include "offload/timing_model.h"
 #include "offload/unit_layout.h"
 #include "pipelines/chat_prompt.h"
@@ -103,6 +102,7 @@ Steps steps_of(const StageReport& stage) {
 struct Run {
   StageReport stage;
   std::int64_t latent_tokens = 0;
+  std::string trace_json;
 };
 
 Run run_steps(Generator& generator, const PictureSize& size, std::int64_t steps, const ProgressFunction& progress) {
@@ -113,8 +113,8 @@ Run run_steps(Generator& generator, const PictureSize& size, std::int64_t steps,
   request.num_inference_steps = BenchmarkRequest::kWarmUpSteps + steps;
   request.guidance_scale = 1.0;
   request.output_type = OutputType::latent;
-  const GenerateResult result = generator.generate(request, progress);
-  return {generator.stage_reports().front(), result.tensors.front().shape.at(1)};
+  GenerateResult result = generator.generate(request, progress);
+  return {generator.stage_reports().front(), result.tensors.front().shape.at(1), std::move(result.trace_json)};
 }
 
 /// Means over the measured steps.
@@ -176,7 +176,7 @@ std::vector<ResidentRun> run_resident(const EngineConfig& config, const Benchmar
 }
 
 SizeMeasurement measure_streamed(const Run& run, const PictureSize& size, const Pipeline& pipeline) {
-  const auto& [stage, latent_tokens] = run;
+  const auto& [stage, latent_tokens, trace] = run;
   const Steps times = steps_of(stage);
   SizeMeasurement measured;
   measured.size = size;
@@ -188,7 +188,7 @@ SizeMeasurement measure_streamed(const Run& run, const PictureSize& size, const 
   measured.device_memory = stage.memory;
   measured.units = units_of(stage, transformer_of(pipeline).plan.stacks[stage.stack]);
   for (const UnitMeasurement& unit : measured.units) measured.stall_ms += unit.stall_ms;
-  measured.trace_json = trace_json({stage}, pipeline.parts());
+  measured.trace_json = trace;
   return measured;
 }
 
@@ -216,9 +216,8 @@ std::vector<ResidentRun> try_resident(const EngineConfig& config, const Benchmar
 
 OffloadOptions streaming_options(EngineConfig config) {
   config.enable_distributed_layerwise_offload = true;
-  OffloadOptions options = offload_options(config);
-  options.record_timeline = true;
-  return options;
+  config.record_trace = true;
+  return offload_options(config);
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ struct SizeMeasurement {
   double predicted_ms = 0;       ///< a steady step of the virtual-time model
   MemoryUse device_memory;       ///< of the denoise stage
   std::vector<UnitMeasurement> units;
-  std::string trace_json;  ///< see `trace_json`
+  std::string trace_json;  ///< see GenerateResult
 
   /// max(resident compute, copied bytes / link). Without a resident run, the compute of the streamed one.
   double floor_ms() const;

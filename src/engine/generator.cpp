@@ -5,6 +5,7 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "engine/report.h"
+#include "engine/trace.h"
 
 namespace lamina {
 
@@ -28,6 +29,7 @@ GenerateResult Generator::generate(const GenerateRequest& request, const Progres
     reports.push_back(runner_.run(*generation->stages()[i], needs[i], progress));
   GenerateResult result = generation->result();
   result.notes = std::move(notes);
+  if (host_.options().record_timeline) result.trace_json = trace_json(reports, pipeline_->parts());
   result.report_json = report_json({*device_, host_, *pipeline_, reports, result});
   stage_reports_ = std::move(reports);
   return result;

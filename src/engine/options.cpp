@@ -32,7 +32,8 @@ OffloadOptions offload_options(const EngineConfig& config) {
           .resident_blocks = config.dlo_resident_layers,
           .resident_policy = config.dlo_resident_policy,
           .host_backing = config.dlo_host_backing,
-          .poison_released = config.poison_released};
+          .poison_released = config.poison_released,
+          .record_timeline = config.record_trace};
 }
 
 DType activation_dtype(ActivationDType asked, DeviceKind device) {

@@ -24,8 +24,7 @@ DeviceChoice device_of(DeviceChoice first, std::size_t rank) {
 
 /// Throws unavailable where one of the ranks would have no GPU.
 void check_gpus(int first, std::size_t ranks) {
-  for (std::size_t rank = 0; rank < ranks; ++rank)
-    create_cuda_device({.index = first + static_cast<int>(rank)});
+  for (std::size_t rank = 0; rank < ranks; ++rank) create_cuda_device({.index = first + static_cast<int>(rank)});
 }
 
 std::function<std::vector<std::unique_ptr<Communicator>>(std::size_t)> connect_gpus(int first) {

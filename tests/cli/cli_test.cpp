@@ -4,11 +4,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <limits>
+#include <map>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -90,10 +94,37 @@ void expect_refused(const Outcome& outcome, const std::vector<std::string>& part
   for (const std::string& part : parts) EXPECT_THAT(outcome.err, HasSubstr(part));
 }
 
+/// A copy and a computation for each visit of each streamed stage, and the stages one behind the other.
+void expect_trace_of_two_stages(const Json& trace, const Json& report) {
+  struct Stage {
+    std::size_t visits = 0;
+    double begin = std::numeric_limits<double>::infinity();
+    double end = 0;
+  };
+  std::map<std::string, Stage> stages;
+  for (const Json& event : trace.at("traceEvents")) {
+    if (event.at("ph") != "X" || event.at("name") == "stall") continue;
+    Stage& stage = stages[event.at("cat")];
+    const double begin = event.at("ts");
+    ++stage.visits;
+    stage.begin = std::min(stage.begin, begin);
+    stage.end = std::max(stage.end, begin + event.at("dur").get<double>());
+  }
+  ASSERT_EQ(stages.size(), 2U);
+  for (const Json& stage : report.at("stages")) {
+    if (!stage.contains("stream")) continue;
+    std::size_t expected = 0;
+    for (const Json& unit : stage.at("stream").at("units"))
+      expected += unit.at("visits").get<std::size_t>() + unit.at("fetches").get<std::size_t>();
+    EXPECT_EQ(stages[stage.at("stage")].visits, expected);
+  }
+  EXPECT_LE(stages["encode prompt"].end, stages["denoise"].begin);
+}
+
 TEST_F(Cli, GeneratesAPictureReportAndTensors) {
-  const Outcome outcome = run_lamina(
-      generate({"--enable-distributed-layerwise-offload", "--device-memory", "13MiB", "--seed", "3", "--output",
-                file("a.png"), "--report", file("a.json"), "--save-tensors", file("a.safetensors")}));
+  const Outcome outcome = run_lamina(generate(
+      {"--enable-distributed-layerwise-offload", "--device-memory", "13MiB", "--seed", "3", "--output", file("a.png"),
+       "--report", file("a.json"), "--save-tensors", file("a.safetensors"), "--trace", file("a.trace.json")}));
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
   EXPECT_THAT(outcome.out, HasSubstr(file("a.png")));
   EXPECT_THAT(outcome.out, HasSubstr("streamed"));
@@ -101,7 +132,8 @@ TEST_F(Cli, GeneratesAPictureReportAndTensors) {
   EXPECT_EQ(report.at("configuration").at("offload"), "dlo");
   EXPECT_LE(report.at("device_peak_bytes").get<std::size_t>(), 13U << 20);
   EXPECT_TRUE(fs::exists(file("a.safetensors")));
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator{}), 3);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator{}), 4);
+  expect_trace_of_two_stages(read_json_file(file("a.trace.json")), report);
 }
 
 TEST_F(Cli, VaeTilingIsChosenAndNoted) {
@@ -155,6 +187,8 @@ TEST_F(Cli, RefusalsAreOneLineAndExitCodeTwo) {
   expect_refused(run_lamina(generate({"--output", file("x.tiff")})), {"--output", "PNG"});
   expect_refused(run_lamina(generate({"--output", out, "--report", file("./x.png")})), {"--output", "--report"});
   expect_refused(run_lamina(generate({"--output", out, "--save-tensors", out})), {"--output", "--save-tensors"});
+  expect_refused(run_lamina(generate({"--output", out, "--report", file("r"), "--trace", file("r")})),
+                 {"--report", "--trace"});
   EXPECT_TRUE(fs::is_empty(folder_)) << "a refused run left a file behind";
 }
 
@@ -420,6 +454,53 @@ TEST_F(Cli, InspectShowsWhatStreams) {
   const Outcome memory = run_lamina({"inspect", kModel, "--memory", "--host-memory-limit", "1GiB"});
   EXPECT_EQ(memory.exit_code, 0) << memory.err;
   EXPECT_THAT(memory.out, HasSubstr("1.00 GiB allowed"));
+}
+
+/// A benchmark of one step on the CPU, without the resident run.
+std::vector<std::string> bench(const std::vector<std::string>& more) {
+  std::vector<std::string> arguments{"bench", "--device", "cpu", "--steps", "1", "--no-resident"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+TEST_F(Cli, BenchTimesAModelAndTracesTheLastSize) {
+  const Outcome outcome = run_lamina(bench({kModel, "--height", "32", "--height", "64", "--width", "48", "--width",
+                                            "32", "--json", "--trace", file("trace.json")}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Json sizes = parse_json(outcome.out, "stdout").at("sizes");
+  ASSERT_EQ(sizes.size(), 2U);
+  EXPECT_EQ(sizes[0].at("height"), 32);
+  EXPECT_EQ(sizes[0].at("width"), 48);
+  EXPECT_EQ(sizes[1].at("height"), 64);
+  EXPECT_EQ(sizes[1].at("width"), 32);
+  EXPECT_TRUE(sizes[1].at("resident_ms").is_null());
+  std::set<std::string> names;
+  const Json trace = read_json_file(file("trace.json"));
+  for (const Json& event : trace.at("traceEvents")) names.insert(event.at("name"));
+  for (const Json& unit : sizes[1].at("units")) EXPECT_TRUE(names.contains(unit.at("unit"))) << unit.at("unit");
+}
+
+TEST_F(Cli, BenchWritesASyntheticModelAndRemovesIt) {
+  const Outcome outcome = run_lamina(bench(
+      {"--synthetic", kModel + "/transformer/config.json", "--synthetic-folder", folder_.string(), "--height", "32"}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  for (const char* part : {"cpu float32", "32x32", "ratio", "predicted", "units like transformer_blocks.0"})
+    EXPECT_THAT(outcome.out, HasSubstr(part));
+  EXPECT_EQ(files_in(folder_), 0U);
+}
+
+TEST_F(Cli, BenchRefusesWhatItCannotTime) {
+  const std::vector<std::string> synthetic{"--synthetic", kModel + "/transformer/config.json"};
+  expect_refused(run_lamina(bench({})), {"invalid_argument", "one of MODEL and --synthetic"});
+  expect_refused(run_lamina(bench({kModel, synthetic[0], synthetic[1]})), {"one of MODEL and --synthetic"});
+  expect_refused(run_lamina(bench({kModel, "--height", "32", "--height", "64", "--width", "32"})),
+                 {"--height names 2 pictures, --width 1"});
+  expect_refused(run_lamina(bench({kModel, "--height", "33"})), {"height", "33"});
+  expect_refused(run_lamina(bench({kModel, "--trace", "/no/such/folder/trace.json"})), {"/no/such/folder"});
+  expect_refused(run_lamina(bench({"--synthetic", "klein-40b", "--synthetic-folder", folder_.string()})),
+                 {"klein-40b"});
+  expect_refused(run_lamina({"bench", kModel, "--steps", "0"}), {"--steps"});
+  EXPECT_EQ(files_in(folder_), 0U);
 }
 
 }  // namespace
