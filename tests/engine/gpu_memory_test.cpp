@@ -16,12 +16,16 @@ namespace {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
-std::unique_ptr<Generator> make_demo(VaeTiling tiling) {
+std::unique_ptr<Generator> make_demo(std::unique_ptr<Device> device, VaeTiling tiling, DType activations) {
   return std::make_unique<Generator>(
-      create_cuda_device({}),
+      std::move(device),
       open_pipeline(ModelFolder::open(tiny_shapes()),
-                    {.text_encoder = false, .activations = DType::bf16, .vae_tiling = tiling}),
+                    {.text_encoder = false, .activations = activations, .vae_tiling = tiling}),
       OffloadOptions{.stream = true});
+}
+
+std::unique_ptr<Generator> make_demo(VaeTiling tiling) {
+  return make_demo(create_cuda_device({}), tiling, DType::bf16);
 }
 
 GenerateRequest request(std::int64_t side) {
@@ -81,13 +85,13 @@ TEST(GpuMemory, ARequestForWhichAnotherLeavesNothingFailsAloneAndTheEngineGoesOn
   EXPECT_NO_THROW(generator->generate(request(kLargeSide)));
 }
 
-TEST(GpuMemory, TilesChangeThePictureSlightly) {
-  const GenerateResult whole = make_demo(VaeTiling::off)->generate(request(256));
-  const auto generator = make_demo(VaeTiling::on);
+/// How far tiles change a picture is the model's matter (docs/performance.md); both devices change it alike.
+TEST(GpuMemory, TilesGiveThePictureOfTheCpusTiles) {
+  const auto generator = make_demo(create_cuda_device({}), VaeTiling::on, DType::f32);
   const GenerateResult tiled = generator->generate(request(256));
   EXPECT_EQ(stage_of(*generator, "decode").need.tiles, 9U);
-  EXPECT_EQ(tensor_of(tiled, "latents").values, tensor_of(whole, "latents").values);
-  EXPECT_LE(mean_difference(tensor_of(tiled, "image").values, tensor_of(whole, "image").values), 10.0 / 255);
+  const GenerateResult expected = make_demo(create_cpu_device(), VaeTiling::on, DType::f32)->generate(request(256));
+  EXPECT_LE(mean_difference(tensor_of(tiled, "image").values, tensor_of(expected, "image").values), 1e-3);
 }
 
 /// What a run takes of the GPU beside its budget.
