@@ -6,32 +6,17 @@
 #include "base/error.h"
 
 namespace lamina {
-namespace {
-
-void hold_alike(std::vector<TensorSpec>& specs) {
-  const bool differ = std::ranges::any_of(specs, [&](const auto& spec) { return spec.dtype != specs.front().dtype; });
-  for (TensorSpec& spec : specs)
-    if (differ) spec.dtype = DType::f32;
-}
-
-}  // namespace
 
 const Parameter* ModuleWeights::single(std::string name, const Shape& shape) {
   return declare(ParameterGroup::single(spec_of(std::move(name), shape)));
 }
 
-std::pair<const Parameter*, const Parameter*> ModuleWeights::alike(std::string first, std::string second,
-                                                                   const Shape& shape) {
-  std::vector<TensorSpec> specs{spec_of(std::move(first), shape), spec_of(std::move(second), shape)};
-  hold_alike(specs);
-  const Parameter* declared = declare(ParameterGroup::single(std::move(specs.front())));
-  return {declared, declare(ParameterGroup::single(std::move(specs.back())))};
-}
-
 const Parameter* ModuleWeights::fused(std::string runtime_name, const std::vector<Member>& members) {
   std::vector<TensorSpec> specs;
   for (const Member& member : members) specs.push_back(spec_of(member.name, member.shape));
-  hold_alike(specs);
+  const bool differ = std::ranges::any_of(specs, [&](const auto& spec) { return spec.dtype != specs.front().dtype; });
+  for (TensorSpec& spec : specs)
+    if (differ) spec.dtype = DType::f32;
   return declare(ParameterGroup::fused(std::move(runtime_name), std::move(specs)));
 }
 

@@ -4,7 +4,6 @@
 #include <functional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "offload/offload_plan.h"
@@ -33,8 +32,6 @@ class ModuleWeights {
 
   /// A parameter that is one checkpoint tensor.
   const Parameter* single(std::string name, const Shape& shape);
-  /// Two parameters of one shape that an operation reads together; held as F32 where their dtypes differ.
-  std::pair<const Parameter*, const Parameter*> alike(std::string first, std::string second, const Shape& shape);
   /// `members` joined along axis 0 under a name of the model's own. Members of different dtypes are held as F32.
   const Parameter* fused(std::string runtime_name, const std::vector<Member>& members);
 

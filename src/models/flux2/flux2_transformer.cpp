@@ -56,15 +56,12 @@ void Flux2Transformer::declare_outer() {
 Flux2StreamWeights Flux2Transformer::declare_image_stream(const std::string& block) {
   const std::int64_t width = config_.width();
   const Shape square{width, width};
-  const Parameter* qkv = weights_.fused(block + ".attn.to_qkv.weight", {{block + ".attn.to_q.weight", square},
-                                                                        {block + ".attn.to_k.weight", square},
-                                                                        {block + ".attn.to_v.weight", square}});
-  const auto [norm_q, norm_k] =
-      weights_.alike(block + ".attn.norm_q.weight", block + ".attn.norm_k.weight", {config_.head_dim});
   return {
-      qkv,
-      norm_q,
-      norm_k,
+      weights_.fused(block + ".attn.to_qkv.weight", {{block + ".attn.to_q.weight", square},
+                                                     {block + ".attn.to_k.weight", square},
+                                                     {block + ".attn.to_v.weight", square}}),
+      weights_.single(block + ".attn.norm_q.weight", {config_.head_dim}),
+      weights_.single(block + ".attn.norm_k.weight", {config_.head_dim}),
       weights_.single(block + ".attn.to_out.0.weight", square),
       weights_.single(block + ".ff.linear_in.weight", {2 * config_.mlp_width, width}),
       weights_.single(block + ".ff.linear_out.weight", {width, config_.mlp_width}),
@@ -74,16 +71,12 @@ Flux2StreamWeights Flux2Transformer::declare_image_stream(const std::string& blo
 Flux2StreamWeights Flux2Transformer::declare_text_stream(const std::string& block) {
   const std::int64_t width = config_.width();
   const Shape square{width, width};
-  const Parameter* qkv =
+  return {
       weights_.fused(block + ".attn.add_qkv_proj.weight", {{block + ".attn.add_q_proj.weight", square},
                                                            {block + ".attn.add_k_proj.weight", square},
-                                                           {block + ".attn.add_v_proj.weight", square}});
-  const auto [norm_q, norm_k] =
-      weights_.alike(block + ".attn.norm_added_q.weight", block + ".attn.norm_added_k.weight", {config_.head_dim});
-  return {
-      qkv,
-      norm_q,
-      norm_k,
+                                                           {block + ".attn.add_v_proj.weight", square}}),
+      weights_.single(block + ".attn.norm_added_q.weight", {config_.head_dim}),
+      weights_.single(block + ".attn.norm_added_k.weight", {config_.head_dim}),
       weights_.single(block + ".attn.to_add_out.weight", square),
       weights_.single(block + ".ff_context.linear_in.weight", {2 * config_.mlp_width, width}),
       weights_.single(block + ".ff_context.linear_out.weight", {width, config_.mlp_width}),
@@ -99,14 +92,10 @@ void Flux2Transformer::declare_double_block(const std::string& block) {
 
 void Flux2Transformer::declare_single_block(const std::string& block) {
   const std::int64_t width = config_.width();
-  const Parameter* qkv_mlp =
-      weights_.single(block + ".attn.to_qkv_mlp_proj.weight", {3 * width + 2 * config_.mlp_width, width});
-  const auto [norm_q, norm_k] =
-      weights_.alike(block + ".attn.norm_q.weight", block + ".attn.norm_k.weight", {config_.head_dim});
   single_blocks_.push_back({
-      qkv_mlp,
-      norm_q,
-      norm_k,
+      weights_.single(block + ".attn.to_qkv_mlp_proj.weight", {3 * width + 2 * config_.mlp_width, width}),
+      weights_.single(block + ".attn.norm_q.weight", {config_.head_dim}),
+      weights_.single(block + ".attn.norm_k.weight", {config_.head_dim}),
       weights_.single(block + ".attn.to_out.weight", {width, width + config_.mlp_width}),
   });
 }

@@ -45,17 +45,13 @@ Qwen3Layer Qwen3TextEncoder::declare_layer(const std::string& layer) {
   const Shape up{config_.intermediate, hidden};
   const std::string attention = layer + ".self_attn.";
   const std::string mlp = layer + ".mlp.";
-  const Parameter* input_norm = weights_.single(layer + ".input_layernorm.weight", {hidden});
-  const Parameter* qkv = weights_.fused(
-      attention + "qkv_proj.weight",
-      {{attention + "q_proj.weight", q}, {attention + "k_proj.weight", kv}, {attention + "v_proj.weight", kv}});
-  const auto [q_norm, k_norm] =
-      weights_.alike(attention + "q_norm.weight", attention + "k_norm.weight", {config_.head_dim});
   return {
-      input_norm,
-      qkv,
-      q_norm,
-      k_norm,
+      weights_.single(layer + ".input_layernorm.weight", {hidden}),
+      weights_.fused(
+          attention + "qkv_proj.weight",
+          {{attention + "q_proj.weight", q}, {attention + "k_proj.weight", kv}, {attention + "v_proj.weight", kv}}),
+      weights_.single(attention + "q_norm.weight", {config_.head_dim}),
+      weights_.single(attention + "k_norm.weight", {config_.head_dim}),
       weights_.single(attention + "o_proj.weight", {hidden, config_.heads * config_.head_dim}),
       weights_.single(layer + ".post_attention_layernorm.weight", {hidden}),
       weights_.fused(mlp + "gate_up_proj.weight", {{mlp + "gate_proj.weight", up}, {mlp + "up_proj.weight", up}}),
