@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/host_memory_budget.h"
 #include "engine/generator.h"
+#include "engine/milliseconds.h"
 #include "engine/options.h"
 #include "engine/select_device.h"
 #include "offload/timing_model.h"
@@ -20,17 +21,11 @@
 namespace lamina {
 namespace {
 
-using Milliseconds = std::chrono::duration<double, std::milli>;
-
 constexpr int kLinkCopies = 11;
 constexpr std::uint64_t kPromptSeed = 1;
 // Of FLUX.2, the family of all synthetic models so far.
 constexpr std::int64_t kSyntheticVaeFactor = 8;
 constexpr std::int64_t kSyntheticPatchSide = 2;
-
-double milliseconds(std::chrono::nanoseconds time) {
-  return Milliseconds(time).count();
-}
 
 double median(std::vector<double> values) {
   std::ranges::sort(values);

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "comm/host_exchange.h"
 #include "comm/local/local_communicator.h"
+#include "engine/milliseconds.h"
 #include "engine/rank_loop.h"
 
 namespace lamina {
@@ -189,9 +190,6 @@ RankedRun run_on_ranks(const RankedSetup& setup, const std::vector<GenerateReque
 }
 
 std::string report_json(const RankedRun& run) {
-  const auto milliseconds = [](std::chrono::nanoseconds time) {
-    return std::chrono::duration<double, std::milli>(time).count();
-  };
   Json report;
   for (const RankReport& rank : run.ranks)
     report["ranks"].push_back({{"passes", rank.totals.passes},

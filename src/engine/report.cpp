@@ -3,14 +3,11 @@
 #include "base/json.h"
 #include "device/cpu/cpu_device.h"
 #include "engine/host_memory_report.h"
+#include "engine/milliseconds.h"
 #include "offload/unit_layout.h"
 
 namespace lamina {
 namespace {
-
-double milliseconds(std::chrono::nanoseconds time) {
-  return std::chrono::duration<double, std::milli>(time).count();
-}
 
 Json settings_json(const GenerateResult& result) {
   Json settings = Json::object();
