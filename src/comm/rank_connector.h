@@ -1,0 +1,51 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/communicator.h"
+#include "comm/host_exchange.h"
+
+namespace lamina {
+
+/// World ranks that are threads of one process, one behind the other.
+struct LocalRanks {
+  std::size_t first = 0;
+  std::size_t count = 1;
+
+  bool contains(std::size_t rank) const noexcept { return rank >= first && rank - first < count; }
+  bool operator==(const LocalRanks&) const = default;
+};
+
+/// How the ranks of an engine reach each other, whether they are threads of one process or of several. Every process
+/// has one and forms the same groups in the same order, those without a rank of its own too.
+class RankConnector {
+ public:
+  virtual ~RankConnector() = default;
+
+  virtual std::size_t world_size() const noexcept = 0;
+  virtual LocalRanks local_ranks() const noexcept = 0;
+
+  /// Forms a group of the devices of `ranks`, world ranks in ascending order. Gives the ends of those that are local,
+  /// in order, each to be handed to its rank's thread. Throws unavailable or device where they cannot be connected.
+  virtual std::vector<std::unique_ptr<Communicator>> connect_devices(const std::string& name,
+                                                                     std::span<const std::size_t> ranks) = 0;
+  /// The same for a group that exchanges bytes of the host.
+  virtual std::vector<std::unique_ptr<HostExchange>> connect_hosts(const std::string& name,
+                                                                   std::span<const std::size_t> ranks) = 0;
+};
+
+/// Ranks that are all threads of this process, with CPU devices. A rank waits for its peers in a collective for no
+/// longer than `collective_limit`.
+std::unique_ptr<RankConnector> connect_threads(std::size_t ranks,
+                                               std::optional<std::chrono::milliseconds> collective_limit);
+
+/// Ranks that are all threads of this process, with one GPU each: rank r that of index `first_device` + r.
+std::unique_ptr<RankConnector> connect_gpus(std::size_t ranks, int first_device);
+
+}  // namespace lamina
