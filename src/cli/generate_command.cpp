@@ -25,6 +25,7 @@
 #include "cli/rank_flags.h"
 #include "cli/run_summary.h"
 #include "cli/whole_number.h"
+#include "engine/first_fault.h"
 #include "engine/result_files.h"
 
 namespace lamina {
@@ -188,9 +189,7 @@ void write_pictures(const RankedRun& run, const std::vector<std::string>& names,
     fmt::print("{}\n  {:<22}{}\n", names[i], "rank", outcome.rank);
   }
   for (const RankReport& rank : run.ranks)
-    if (rank.fault)
-      throw Error(rank.fault->failure.code, fmt::format("rank {} failed, and with it its group: {}", rank.fault->rank,
-                                                        rank.fault->failure.message));
+    if (rank.fault) throw as_reason(*rank.fault);
   for (std::size_t i = 0; i < names.size(); ++i)
     if (const std::optional<Failure>& failure = run.outcomes[i].failure)
       throw Error(failure->code, fmt::format("{}: {}", names[i], failure->message));
@@ -212,7 +211,7 @@ void run_on_ranks(const GenerateFlags& flags, const EngineConfig& config) {
   }
   std::optional<AtomicFile> report;
   if (!flags.report.empty()) report.emplace(flags.report);
-  const RankedRun run = lamina::run_on_ranks(setup, requests, stop_if_interrupted);
+  const RankedRun run = lamina::run_on_ranks(setup, requests, [](const RankedProgress&) { stop_if_interrupted(); });
   write_pictures(run, names, pictures);
   if (!report) return;
   const std::string text = report_json(run);
