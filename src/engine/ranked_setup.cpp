@@ -25,6 +25,11 @@ constexpr std::chrono::milliseconds kCollectiveLimit = std::chrono::minutes(10);
 
 using OpenPipeline = std::function<std::unique_ptr<Pipeline>(const ModelGroups&)>;
 
+std::optional<GroupKind> weight_group(const EffectiveParallelism& effective) {
+  if (effective.topology.sizes().use_hsdp) return GroupKind::shard;
+  return effective.gathers_weights ? std::optional(GroupKind::offload) : std::nullopt;
+}
+
 EffectiveParallelism resolve_all(const RankedConfig& config, std::vector<std::string>& notes) {
   ParallelConfig parallel = config.parallel;
   parallel.enable_distributed_layerwise_offload = config.engine.enable_distributed_layerwise_offload;
@@ -33,6 +38,8 @@ EffectiveParallelism resolve_all(const RankedConfig& config, std::vector<std::st
   notes.insert(notes.end(), effective.notes.begin(), effective.notes.end());
   if (config.gather_chunks < 1)
     fail(ErrorCode::invalid_argument, "--dlo-gather-chunks 0: a unit is gathered in one chunk at least");
+  if (config.gather_chunks > 1 && !weight_group(effective))
+    notes.push_back("--dlo-gather-chunks has no effect: no weights are gathered");
   return effective;
 }
 
@@ -44,11 +51,6 @@ EngineConfig effective_engine(EngineConfig engine, const ParallelConfig& paralle
       parallel.enable_layerwise_offload || parallel.enable_cpu_offload || parallel.sizes.use_hsdp;
   if (parallel.enable_cpu_offload) engine.dlo_resident_layers = std::numeric_limits<std::size_t>::max();
   return engine;
-}
-
-std::optional<GroupKind> weight_group(const EffectiveParallelism& effective) {
-  if (effective.topology.sizes().use_hsdp) return GroupKind::shard;
-  return effective.gathers_weights ? std::optional(GroupKind::offload) : std::nullopt;
 }
 
 /// The ranks of a process on GPUs have neighbouring ones; each CPU device is its own.
