@@ -119,7 +119,7 @@ void RankedRunner::run_rank(LockstepGroup& group, std::size_t rank) noexcept {
 void RankedRunner::serve(LockstepGroup& group, std::size_t rank) {
   const std::size_t world_rank = group.first_rank + rank;
   std::optional<WeightSharing> sharing;
-  if (!group.weights.empty()) sharing.emplace(WeightSharing{*group.weights[rank], setup_.chunks});
+  if (!group.weights.empty()) sharing.emplace(WeightSharing{*group.weights[rank], setup_.chunks, setup_.shards});
   PassRunner passes(setup_.create_device(world_rank), setup_.open_pipeline(), setup_.offload, sharing);
   const std::vector<PreparedRequest> prepared = passes.prepare(requests_, setup_.samples_per_replica + 1);
   RankLoop loop({rules(group, passes), rank, *group.rounds[rank], passes},

@@ -27,6 +27,7 @@ struct RankedSetup {
   /// Off: each has its own, and goes its own way.
   bool gathers_weights = false;
   std::size_t chunks = 1;  ///< of each gathered unit
+  ShardPlace shards = ShardPlace::host;
   /// Connects the devices of so many ranks, where they gather weights. Unset: threads on CPU devices.
   std::function<std::vector<std::unique_ptr<Communicator>>(std::size_t ranks)> connect;
   std::size_t samples_per_replica = 1;
