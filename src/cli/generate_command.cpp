@@ -179,7 +179,7 @@ std::vector<std::string> picture_names(const GenerateFlags& flags, std::size_t c
   return names;
 }
 
-/// Pictures that were made, then why others were not.
+/// Those that were made.
 void write_pictures(const RankedRun& run, const std::vector<std::string>& names, std::vector<AtomicFile>& files) {
   for (std::size_t i = 0; i < names.size(); ++i) {
     const RankedOutcome& outcome = run.outcomes[i];
@@ -187,13 +187,23 @@ void write_pictures(const RankedRun& run, const std::vector<std::string>& names,
     write_png(std::move(files[i]), *outcome.result);
     fmt::print("{}\n  {:<22}{}\n", names[i], "rank", outcome.rank);
   }
+}
+
+/// Throws why pictures are missing, naming each; the first reason's code is that of all.
+void fail_for_missing(const RankedRun& run, const std::vector<std::string>& names) {
+  stop_if_interrupted();
   for (const RankReport& rank : run.ranks)
     if (rank.fault)
       throw Error(rank.fault->failure.code, fmt::format("rank {} failed, and with it its group: {}", rank.fault->rank,
                                                         rank.fault->failure.message));
+  std::optional<ErrorCode> code;
+  std::vector<std::string> reasons;
   for (std::size_t i = 0; i < names.size(); ++i)
-    if (const std::optional<Failure>& failure = run.outcomes[i].failure)
-      throw Error(failure->code, fmt::format("{}: {}", names[i], failure->message));
+    if (const std::optional<Failure>& failure = run.outcomes[i].failure) {
+      code = code.value_or(failure->code);
+      reasons.push_back(fmt::format("{}: {}", names[i], failure->message));
+    }
+  if (code) throw Error(*code, fmt::format("{}", fmt::join(reasons, "; ")));
 }
 
 void run_on_ranks(const GenerateFlags& flags, const EngineConfig& config) {
@@ -212,12 +222,11 @@ void run_on_ranks(const GenerateFlags& flags, const EngineConfig& config) {
   }
   std::optional<AtomicFile> report;
   if (!flags.report.empty()) report.emplace(flags.report);
-  const RankedRun run = lamina::run_on_ranks(setup, requests, stop_if_interrupted);
+  const RankedRun run = lamina::run_on_ranks(
+      setup, requests, {.passed = {}, .is_cancelled = [](std::size_t) { return interruption() != 0; }});
   write_pictures(run, names, pictures);
-  if (!report) return;
-  const std::string text = report_json(run);
-  report->write(std::as_bytes(std::span(text)));
-  report->commit();
+  if (report) write_text(std::move(*report), report_json(run));
+  fail_for_missing(run, names);
 }
 
 void run_generate(GenerateFlags& flags) {

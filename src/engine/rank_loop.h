@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "comm/host_exchange.h"
@@ -28,6 +29,9 @@ class RankLoop {
     std::function<void(RequestId, GenerateResult)> done;
     /// On the leader: how a request ended.
     std::function<void(RequestId, const std::optional<Failure>&)> settled;
+    /// On the leader, before each round: whether a request that is open is to end at the next boundary of passes. May
+    /// be unset.
+    std::function<bool(RequestId)> is_cancelled;
     /// Behind each pass, once it is enqueued. May throw, which is a fault of this rank.
     std::function<void()> passed;
   };
@@ -57,12 +61,15 @@ class RankLoop {
   void run_pass(const PassPlan& plan);
   std::optional<std::size_t> close_pass(std::uint64_t number);
   void finish_pass();
+  void tell_cancellations();
+  void tell_failures();
 
   HostExchange& rounds_;
   PassRunner& passes_;
   Listener listener_;
   bool is_leader_;
   PassScheduler scheduler_;
+  std::set<RequestId> open_;  // the leader's: neither settled nor cancelled
   std::deque<Action> actions_;
   bool acting_ = false;
   std::deque<PassPlan> plans_;

@@ -51,9 +51,8 @@ Error current_error() {
 
 class RankedRunner {
  public:
-  RankedRunner(const RankedSetup& setup, const std::vector<GenerateRequest>& requests,
-               const std::function<void()>& passed)
-      : setup_(setup), requests_(requests), passed_(passed) {
+  RankedRunner(const RankedSetup& setup, const std::vector<GenerateRequest>& requests, const RankedHooks& hooks)
+      : setup_(setup), requests_(requests), hooks_(hooks) {
     expects(setup.replicas > 0 && !(setup.gathers_weights && setup.replicas == 1), "{} replicas that gather: {}",
             setup.replicas, setup.gathers_weights);
     run_.outcomes.resize(requests.size());
@@ -88,7 +87,7 @@ class RankedRunner {
 
   const RankedSetup& setup_;
   const std::vector<GenerateRequest>& requests_;
-  const std::function<void()>& passed_;
+  const RankedHooks& hooks_;
   std::vector<std::unique_ptr<LockstepGroup>> groups_;
   RankedRun run_;  // each part is written by one thread at a time: a request's by its replica and its leader
 };
@@ -128,10 +127,15 @@ void RankedRunner::serve(LockstepGroup& group, std::size_t rank) {
                        run_.outcomes[id].result = std::move(result);
                        run_.outcomes[id].rank = world_rank;
                      },
-                 .settled = [&](RequestId id, const auto& failure) { run_.outcomes[id].failure = failure; },
+                 .settled =
+                     [&](RequestId id, const auto& failure) {
+                       run_.outcomes[id].failure = failure;
+                       if (failure) run_.outcomes[id].result.reset();  // of another rank of its replica
+                     },
+                 .is_cancelled = hooks_.is_cancelled,
                  .passed =
                      [&] {
-                       if (world_rank == 0 && passed_) passed_();
+                       if (world_rank == 0 && hooks_.passed) hooks_.passed();
                      }});
   try {
     loop.run(rank == 0 ? arrivals(group, prepared) : std::vector<ScheduledRequest>{});
@@ -185,8 +189,8 @@ void RankedRunner::settle_rest(const LockstepGroup& group) {
 }  // namespace
 
 RankedRun run_on_ranks(const RankedSetup& setup, const std::vector<GenerateRequest>& requests,
-                       const std::function<void()>& passed) {
-  return RankedRunner(setup, requests, passed).run();
+                       const RankedHooks& hooks) {
+  return RankedRunner(setup, requests, hooks).run();
 }
 
 std::string report_json(const RankedRun& run) {

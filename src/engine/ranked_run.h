@@ -36,7 +36,7 @@ struct RankedSetup {
   std::chrono::milliseconds collective_limit = std::chrono::minutes(10);
 };
 
-/// How a request ended: with a result, or with a reason.
+/// How a request ended: with a result, or with a reason why there is none.
 struct RankedOutcome {
   std::optional<GenerateResult> result;  ///< without a report of its own
   std::size_t rank = 0;                  ///< that made the result
@@ -54,11 +54,20 @@ struct RankedRun {
   std::vector<CouplingReport> coupling;  ///< of each lockstep group
 };
 
-/// Serves all requests, spread over the replicas, and ends. `passed` is called by the first rank behind each of its
-/// passes; what it throws is a fault of that rank. A fault ends its lockstep group, at once unless a rank hangs; the
-/// requests of others are served.
+/// What a run tells and asks meanwhile; either may be unset.
+struct RankedHooks {
+  /// Called by the first rank behind each of its passes; what it throws is a fault of that rank.
+  std::function<void()> passed;
+  /// Whether a request, told by its index, is to be given up at the next boundary of passes. Asked before each round of
+  /// a lockstep group, by the threads of several groups at a time; must not throw.
+  std::function<bool(std::size_t request)> is_cancelled;
+};
+
+/// Serves all requests, spread over the replicas, and ends. A request whose own values fail ends with that reason, one
+/// that is cancelled as `cancelled`, and neither changes a byte of others. A fault of a rank ends its lockstep group,
+/// at once unless a rank hangs; the requests of other groups are served.
 RankedRun run_on_ranks(const RankedSetup& setup, const std::vector<GenerateRequest>& requests,
-                       const std::function<void()>& passed = {});
+                       const RankedHooks& hooks = {});
 
 /// Per-rank bytes, stall and coupling as JSON.
 std::string report_json(const RankedRun& run);
