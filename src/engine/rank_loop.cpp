@@ -13,6 +13,7 @@ RankLoop::RankLoop(const Setup& setup, Listener listener)
       passes_(setup.passes),
       listener_(std::move(listener)),
       is_leader_(setup.rank == 0),
+      makes_results_(setup.rank % setup.rules.ranks_per_replica == 0),
       scheduler_(setup.rules, setup.rank) {}
 
 void RankLoop::run(std::vector<ScheduledRequest> arrivals) {
@@ -33,6 +34,7 @@ void RankLoop::run(std::vector<ScheduledRequest> arrivals) {
 }
 
 void RankLoop::fail(const Fault& fault) {
+  faulted_ = true;
   handle(event::Faulted{fault});
 }
 
@@ -72,6 +74,7 @@ void RankLoop::on(action::RunPass& action) {
 }
 
 void RankLoop::on(const action::Settle& action) {
+  if (made_.erase(action.id) == 1 && action.failure && !faulted_) listener_.withdrawn(action.id);
   if (!is_leader_) return;
   open_.erase(action.id);
   listener_.settled(action.id, action.failure);
@@ -82,9 +85,15 @@ void RankLoop::run_pass(const PassPlan& plan) {
   passes_.run(plan, seats, [&] { return close_pass(plan.number); });
   unfinished_ = plan.number;
   for (const Seat& seat : seats)
-    if (seat.leaves)
-      if (std::optional<GenerateResult> result = passes_.result(seat.id)) listener_.done(seat.id, std::move(*result));
-  listener_.passed();
+    if (seat.leaves && makes_results_) make_result(seat.id);
+  listener_.passed(plan);
+}
+
+void RankLoop::make_result(RequestId id) {
+  std::optional<GenerateResult> result = passes_.result(id);
+  if (!result) return;
+  made_.insert(id);
+  listener_.done(id, std::move(*result));
 }
 
 /// Enters the round that decides the pass behind this one, and gives that one's stack.

@@ -48,8 +48,8 @@ RankedSetup setup_of(const GroupMode& mode) {
 }
 
 RankedSetup with_plant(RankedSetup setup, Plant plant) {
-  setup.open_pipeline = [open = std::move(setup.open_pipeline), plant = std::move(plant)] {
-    return std::make_unique<PlantedPipeline>(open(), plant);
+  setup.open_pipeline = [open = std::move(setup.open_pipeline), plant = std::move(plant)](const ModelGroups& groups) {
+    return std::make_unique<PlantedPipeline>(open(groups), plant);
   };
   return setup;
 }
