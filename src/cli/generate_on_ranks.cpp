@@ -91,6 +91,7 @@ void print_ranks(const RankedRun& run) {
 
 /// Throws why pictures are missing, naming each; the first reason's code is that of all.
 void fail_for_missing(const RankedRun& run, const std::vector<std::string>& names) {
+  stop_if_interrupted();
   for (const RankReport& rank : run.ranks)
     if (rank.fault) throw as_reason(*rank.fault);
   std::optional<ErrorCode> code;
@@ -117,10 +118,10 @@ void generate_on_ranks(const GenerateFlags& flags, const EngineConfig& config) {
   RankedRun run;
   {
     ProgressBar bar;
-    run = run_on_ranks(setup, requests, [&](const RankedProgress& progress) {
-      bar.show_passes(progress.passes, progress.total);
-      stop_if_interrupted();
-    });
+    run = run_on_ranks(
+        setup, requests,
+        {.passed = [&](const RankedProgress& progress) { bar.show_passes(progress.passes, progress.total); },
+         .is_cancelled = [](std::size_t) { return interruption() != 0; }});
   }
   write_results(run, names, files);
   print_ranks(run);
