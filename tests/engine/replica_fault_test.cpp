@@ -120,9 +120,9 @@ TEST_P(ReplicaFaults, ARankWithoutADeviceEndsTheOthers) {
 }
 
 TEST_P(ReplicaFaults, AnInterruptionEndsAllRanks) {
-  const RankedRun run = run_on_ranks(setup(), {micro_request(1, 3, 2)},
-                                     {.passed = [](const RankedProgress&) { fail(ErrorCode::cancelled, "planted: enough"); },
-                                      .is_cancelled = {}});
+  const RankedRun run = run_on_ranks(
+      setup(), {micro_request(1, 3, 2)},
+      {.passed = [](const RankedProgress&) { fail(ErrorCode::cancelled, "planted: enough"); }, .is_cancelled = {}});
   expect_group_ended(run, 0, "planted");
 }
 
