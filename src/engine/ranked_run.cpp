@@ -154,7 +154,7 @@ RankLoop::Listener RankedRunner::listener(RunningBatch& batch, const LockstepGro
 
 std::optional<WeightSharing> RankedRunner::sharing(const RankEnds& ends) const {
   if (!ends.weights) return std::nullopt;
-  return WeightSharing{*ends.weights, setup_.chunks};
+  return WeightSharing{*ends.weights, setup_.chunks, setup_.shards};
 }
 
 GroupRules RankedRunner::rules(const LockstepGroup& group, const PassRunner& passes) const {

@@ -31,6 +31,7 @@ struct RankedSetup {
   /// pass to pass together, or the shard group. Unset: each rank has its own, and each replica goes its own way.
   std::optional<GroupKind> weights;
   std::size_t chunks = 1;  ///< of each gathered unit
+  ShardPlace shards = ShardPlace::host;
   std::size_t samples_per_replica = 1;
   WavePolicy wave_policy = WavePolicy::ragged;
 };
