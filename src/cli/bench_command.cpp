@@ -1,9 +1,11 @@
 #include "cli/bench_command.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -16,6 +18,8 @@
 #include "cli/bench_table.h"
 #include "cli/engine_flags.h"
 #include "cli/interruption.h"
+#include "cli/mode_table.h"
+#include "cli/rank_flags.h"
 #include "cli/whole_number.h"
 #include "pipelines/synthesis.h"
 
@@ -26,6 +30,9 @@ constexpr std::int64_t kStandardSide = 1024;
 
 struct BenchFlags {
   EngineFlags engine;
+  RankFlags ranks;
+  std::vector<std::string> modes;
+  double time_limit = ModeBenchmarkRequest{}.time_limit;
   std::string synthetic;
   std::string synthetic_folder;
   std::vector<std::int64_t> heights;
@@ -62,17 +69,55 @@ std::string write_model(const BenchFlags& flags, const EngineConfig& config, std
   return model.string();
 }
 
+/// What is to be measured of several ranks, or of several requests at a time; nothing to be: one rank's steps.
+std::vector<std::string> modes_of(const BenchFlags& flags, std::size_t ranks) {
+  if (flags.modes.empty()) {
+    const bool given = flags.ranks.are_several() || flags.ranks.parallel.max_concurrent_requests_per_replica > 1;
+    return given ? std::vector<std::string>{"resident", "given"} : std::vector<std::string>{};
+  }
+  if (flags.modes != std::vector<std::string>{"all"}) return flags.modes;
+  return ranks > 1 ? bench_mode_names() : std::vector<std::string>{"resident", "local", "cobatch"};
+}
+
+void print_benchmark(const BenchFlags& flags, const ModeBenchmark& benchmark) {
+  fmt::print("{}", flags.json ? mode_benchmark_json(benchmark).dump(2) + "\n" : mode_table(benchmark));
+  std::fflush(stdout);
+  if (benchmark.failed) fail(ErrorCode::device, "not every mode could be measured: {}", benchmark.notes.front());
+}
+
+RankedConfig ranked_config(const BenchFlags& flags, const EngineConfig& engine) {
+  RankedConfig config = flags.ranks.parsed(engine);
+  const ParallelConfig& parallel = config.parallel;
+  config.engine.enable_distributed_layerwise_offload = !parallel.sizes.use_hsdp || !parallel.dlo_use_allgather;
+  return config;
+}
+
+void run_modes(const BenchFlags& flags, const EngineConfig& engine, const std::vector<std::string>& modes) {
+  const ModeBenchmarkRequest request{modes, flags.request.sizes, flags.request.steps, flags.time_limit};
+  fmt::print(stderr, "{}", mode_table_header());
+  const ModeBenchmark benchmark = run_mode_benchmark(
+      ranked_config(flags, engine), request,
+      [](const ModeMeasurement& row) { fmt::print(stderr, "{}", mode_table_row(row)); },
+      [] { return interruption() != 0; });
+  print_benchmark(flags, benchmark);
+}
+
 void run_bench(BenchFlags& flags) {
   flags.request.sizes = sizes_of(flags);
   flags.request.resident = !flags.no_resident;
   EngineConfig config = flags.engine.parsed();
   if (config.model.empty() == flags.synthetic.empty())
     fail(ErrorCode::invalid_argument, "bench: one of MODEL and --synthetic is expected");
+  const std::vector<std::string> modes = modes_of(flags, Topology(flags.ranks.parallel.sizes).world_size());
+  if (!modes.empty()) check_modes(flags.ranks.parsed(config), {modes, flags.request.sizes});
+  if (!modes.empty() && !flags.trace.empty())
+    fail(ErrorCode::invalid_argument, "--trace: only the steps of one rank are traced; drop it or --modes");
   watch_for_interruption();
   std::optional<AtomicFile> trace;
   if (!flags.trace.empty()) trace.emplace(flags.trace);
   std::optional<AtomicFolder> scratch;  // never committed: it goes with the run
   if (!flags.synthetic.empty()) config.model = write_model(flags, config, scratch);
+  if (!modes.empty()) return run_modes(flags, config, modes);
   const BenchmarkResult result = run_benchmark(config, flags.request, [](const Progress&) { stop_if_interrupted(); });
   if (trace) write_text(std::move(*trace), result.sizes.back().trace_json);
   fmt::print("{}", flags.json ? benchmark_json(result).dump(2) + "\n" : benchmark_table(result));
@@ -100,7 +145,16 @@ void add_bench_command(CLI::App& app) {
   command.add_flag("--json", flags->json, "Print JSON, with every unit");
   command.add_option("--trace", flags->trace,
                      "Write the last size's streamed steps as a trace that Chrome and Perfetto show");
+  command
+      .add_option("--modes", flags->modes,
+                  fmt::format("Compare ways to run on all ranks that the sizes below give: all, or some of {}",
+                              fmt::join(bench_mode_names(), ", ")))
+      ->delimiter(',');
+  command.add_option("--time-limit", flags->time_limit, "Seconds that a mode and size may be measured")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   flags->engine.add_streaming_to(command, nullptr);
+  flags->ranks.add_to_benchmark(command);
   flags->engine.add_device_to(command);
   command.callback([flags] { run_bench(*flags); });
 }

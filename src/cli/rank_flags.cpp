@@ -6,17 +6,27 @@ namespace lamina {
 
 void RankFlags::add_to(CLI::App& command) {
   add_sizes_to(command);
-  command
-      .add_option("--max-concurrent-requests-per-replica", parallel.max_concurrent_requests_per_replica,
-                  "Requests of a replica that share each visit of a block")
-      ->check(check_whole_number)
-      ->capture_default_str();
+  add_concurrency_to(command);
   command.add_flag("--enable-cpu-offload", parallel.enable_cpu_offload,
                    "Keep the components in host memory and bring each whole for its stage");
   command.add_flag(
       "--enable-layerwise-offload", parallel.enable_layerwise_offload,
       "Stream the blocks of a single device, as --enable-distributed-layerwise-offload does on every rank");
-  add_streaming_to(command);
+  add_streaming_to(command, command.get_option("--enable-distributed-layerwise-offload"));
+}
+
+void RankFlags::add_to_benchmark(CLI::App& command) {
+  add_sizes_to(command);
+  add_concurrency_to(command);
+  add_streaming_to(command, nullptr);
+}
+
+void RankFlags::add_concurrency_to(CLI::App& command) {
+  command
+      .add_option("--max-concurrent-requests-per-replica", parallel.max_concurrent_requests_per_replica,
+                  "Requests of a replica that share each visit of a block")
+      ->check(check_whole_number)
+      ->capture_default_str();
 }
 
 void RankFlags::add_sizes_to(CLI::App& command) {
@@ -42,31 +52,32 @@ void RankFlags::add_sizes_to(CLI::App& command) {
       ->needs(hsdp);
 }
 
-void RankFlags::add_streaming_to(CLI::App& command) {
-  CLI::Option* dlo = command.get_option("--enable-distributed-layerwise-offload");
-  command
-      .add_flag("--dlo-use-allgather,!--dlo-no-use-allgather", parallel.dlo_use_allgather,
-                "Ranks hold one copy of the streamed weights together and gather each block (default), or each copies "
-                "whole blocks")
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
-      ->needs(dlo);
+void RankFlags::add_streaming_to(CLI::App& command, CLI::Option* dlo) {
+  CLI::Option* gather =
+      command
+          .add_flag("--dlo-use-allgather,!--dlo-no-use-allgather", parallel.dlo_use_allgather,
+                    "Ranks hold one copy of the streamed weights together and gather each block (default), or each "
+                    "copies whole blocks")
+          ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   command
       .add_option("--dlo-gather-chunks", gather_chunks,
                   "Gather a block in so many chunks: one while the next is copied")
       ->check(check_whole_number)
       ->capture_default_str();
-  command
-      .add_option("--dlo-wave-policy", wave_policy,
-                  "ragged: requests join and leave at every pass; strict: they start together, with equal steps")
-      ->check(CLI::IsMember({"ragged", "strict"}))
-      ->capture_default_str()
-      ->needs(dlo);
-  command
-      .add_option("--dlo-resident-with-allgather", residents_with_gather,
-                  "keep: resident blocks are gathered once; reject: refuse them where weights are gathered")
-      ->check(CLI::IsMember({"keep", "reject"}))
-      ->capture_default_str()
-      ->needs(dlo);
+  CLI::Option* waves =
+      command
+          .add_option("--dlo-wave-policy", wave_policy,
+                      "ragged: requests join and leave at every pass; strict: they start together, with equal steps")
+          ->check(CLI::IsMember({"ragged", "strict"}))
+          ->capture_default_str();
+  CLI::Option* residents =
+      command
+          .add_option("--dlo-resident-with-allgather", residents_with_gather,
+                      "keep: resident blocks are gathered once; reject: refuse them where weights are gathered")
+          ->check(CLI::IsMember({"keep", "reject"}))
+          ->capture_default_str();
+  if (dlo == nullptr) return;
+  for (CLI::Option* option : {gather, waves, residents}) option->needs(dlo);
 }
 
 RankedConfig RankFlags::parsed(const EngineConfig& engine) const {

@@ -17,6 +17,8 @@ struct RankFlags {
 
   /// To a command that has the engine's flags.
   void add_to(CLI::App& command);
+  /// To the command that times steps, which streams whatever the flags say.
+  void add_to_benchmark(CLI::App& command);
   /// Whether they ask for other than one rank.
   bool are_several() const { return parallel.sizes != ParallelSizes{}; }
   /// After parsing.
@@ -24,7 +26,9 @@ struct RankFlags {
 
  private:
   void add_sizes_to(CLI::App& command);
-  void add_streaming_to(CLI::App& command);
+  void add_concurrency_to(CLI::App& command);
+  /// Each flag is an error without `dlo`, where that is given.
+  void add_streaming_to(CLI::App& command, CLI::Option* dlo);
 };
 
 }  // namespace lamina

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/host_memory_budget.h"
 #include "engine/generator.h"
+#include "engine/link_rate.h"
 #include "engine/milliseconds.h"
 #include "engine/options.h"
 #include "engine/select_device.h"
@@ -21,7 +22,6 @@
 namespace lamina {
 namespace {
 
-constexpr int kLinkCopies = 11;
 constexpr std::uint64_t kPromptSeed = 1;
 // Of FLUX.2, the family of all synthetic models so far.
 constexpr std::int64_t kSyntheticVaeFactor = 8;
@@ -46,25 +46,6 @@ const ModelPart& transformer_of(const Pipeline& pipeline) {
   const auto found = std::ranges::find(pipeline.parts(), true, &ModelPart::is_transformer);
   expects(found != pipeline.parts().end(), "a pipeline without a transformer");
   return *found;
-}
-
-/// Bytes/s of single copies from pinned memory.
-double measure_link(Device& device, std::size_t size_bytes) {
-  const PinnedBuffer source = device.allocate_pinned(size_bytes, "staging");
-  const DeviceBuffer destination = device.allocate(size_bytes, "link");
-  const std::unique_ptr<Stream> stream = device.create_stream("copy");
-  const std::unique_ptr<Event> begin = device.create_event("begin");
-  const std::unique_ptr<Event> end = device.create_event("end");
-  std::vector<double> rates;
-  for (int copy = 0; copy < kLinkCopies; ++copy) {
-    stream->record(*begin);
-    stream->copy_to_device_async(destination.data(), source.data(), size_bytes, "link");
-    stream->record(*end);
-    end->synchronize();
-    const double seconds = std::chrono::duration<double>(end->time() - begin->time()).count();
-    rates.push_back(static_cast<double>(size_bytes) / seconds);
-  }
-  return median(std::move(rates));
 }
 
 std::size_t largest_unit_bytes(const Stack& stack) {

@@ -15,6 +15,7 @@ namespace lamina {
 struct PictureSize {
   std::int64_t height = 0;  ///< pixels
   std::int64_t width = 0;
+  bool operator==(const PictureSize&) const = default;
 };
 
 /// What to measure of a model's denoising steps.

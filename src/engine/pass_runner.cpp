@@ -41,7 +41,9 @@ std::size_t PassRunner::stack_index(const Stage& stage) const {
 }
 
 std::vector<PreparedRequest> PassRunner::prepare(const std::vector<GenerateRequest>& requests, std::size_t samples) {
+  expects(samples_.empty(), "{} samples hold memory while others are prepared", samples_.size());
   requests_ = requests;
+  most_ = {};
   std::vector<PreparedRequest> prepared;
   for (const GenerateRequest& request : requests) {
     try {
@@ -74,6 +76,9 @@ PreparedRequest PassRunner::prepare(const GenerateRequest& request) {
 }
 
 void PassRunner::take_memory(std::size_t samples) {
+  activations_ = {};
+  workspace_ = {};
+  slot_used_.clear();
   slot_bytes_ = align_up(most_.activation_bytes, Arena::kAlignment);
   if (slot_bytes_ == 0 || samples == 0) return;
   std::size_t slots = samples;
@@ -208,6 +213,7 @@ void PassRunner::end_leg(const Seat& seat, ops::OpContext& context) {
 
 void PassRunner::wait_for_pass() {
   pass_over_->synchronize();
+  totals_.pass_ends.push_back(pass_over_->time());
 }
 
 std::optional<GenerateResult> PassRunner::result(RequestId id) {
@@ -227,10 +233,12 @@ void PassRunner::count_statistics() {
   totals_.stall += statistics.stall;
 }
 
-RankTotals PassRunner::totals() {
+RankTotals PassRunner::take_totals() {
   if (active_part_) count_statistics();
   totals_.host_bytes = host_.host_bytes();
-  return totals_;
+  totals_.device_peak_bytes = device_->memory().use().peak_bytes;
+  device_->memory().reset_peak();
+  return std::exchange(totals_, {});
 }
 
 }  // namespace lamina

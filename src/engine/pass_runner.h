@@ -28,6 +28,8 @@ struct RankTotals {
   std::size_t gathered_bytes = 0;  ///< of units that came whole from all ranks
   std::chrono::nanoseconds stall{0};
   std::size_t host_bytes = 0;  ///< pinned for weights
+  std::size_t device_peak_bytes = 0;
+  std::vector<std::chrono::nanoseconds> pass_ends;  ///< on the device's clock
 };
 
 /// A request as one rank sees it before anything runs.
@@ -47,8 +49,8 @@ class PassRunner {
   /// Stacks of all parts, in order; a part without one counts as one without units, since its weights come and go too.
   std::size_t stack_count() const noexcept { return stacks_.size(); }
 
-  /// Once, before any pass: measures the requests and takes memory for up to `samples` of those that can run, as many
-  /// as the device's limit leaves room for.
+  /// Before any pass, and again between passes when no sample holds memory: measures the requests and takes memory for
+  /// up to `samples` of those that can run, as many as the device's limit leaves room for.
   std::vector<PreparedRequest> prepare(const std::vector<GenerateRequest>& requests, std::size_t samples);
 
   /// Books memory taken before for a sample of `request`, an index into those prepared.
@@ -69,8 +71,8 @@ class PassRunner {
   /// Of a sample whose last leg has ended, while its memory is held; none where it failed.
   std::optional<GenerateResult> result(RequestId id);
 
-  /// Between passes: so far.
-  RankTotals totals();
+  /// Between passes: since the last call.
+  RankTotals take_totals();
 
  private:
   struct StackPlace {

@@ -13,7 +13,8 @@ std::string report_json(const RankedRun& run) {
                                {"copied_bytes", totals.copied_bytes},
                                {"gathered_bytes", totals.gathered_bytes},
                                {"stall_ms", milliseconds(totals.stall)},
-                               {"host_bytes", totals.host_bytes}});
+                               {"host_bytes", totals.host_bytes},
+                               {"device_peak_bytes", totals.device_peak_bytes}});
   }
   for (const CouplingReport& coupling : run.coupling)
     report["coupling"].push_back({{"passes", coupling.passes}, {"loss", coupling.loss()}});

@@ -23,93 +23,132 @@ Error current_error() {
   }
 }
 
+std::vector<GenerateRequest> requests_of(const std::vector<RankedBatch>& batches) {
+  std::vector<GenerateRequest> requests;
+  for (const RankedBatch& batch : batches)
+    requests.insert(requests.end(), batch.requests.begin(), batch.requests.end());
+  return requests;
+}
+
+/// A batch on its way. Each part of `run` is written by one thread at a time: a request's by its replica and its
+/// leader.
+struct RunningBatch {
+  RunningBatch(const RankedBatch& batch, LocalRanks local, std::size_t groups)
+      : requests(batch.requests), hooks(batch.hooks) {
+    run.outcomes.resize(requests.size());
+    run.local = local;
+    run.ranks.resize(local.count);
+    run.coupling.resize(groups);
+  }
+
+  RankReport& report(std::size_t rank) { return run.ranks.at(rank - run.local.first); }
+  /// Requests are dealt to the groups in turn.
+  bool serves(const LockstepGroup& group, std::size_t request) const {
+    return request % run.coupling.size() == group.index;
+  }
+
+  const std::vector<GenerateRequest>& requests;
+  const RankedHooks& hooks;
+  std::atomic<std::size_t> passes_done = 0;
+  std::atomic<std::size_t> passes_total = 0;
+  RankedRun run;
+};
+
 /// The ranks of this process, on a thread each.
 class RankedRunner {
  public:
-  RankedRunner(const RankedSetup& setup, const std::vector<GenerateRequest>& requests, const RankedHooks& hooks)
-      : setup_(setup), requests_(requests), hooks_(hooks), facts_(facts_of(setup, requests)) {
+  RankedRunner(const RankedSetup& setup, const std::vector<RankedBatch>& batches)
+      : setup_(setup), facts_(facts_of(setup, requests_of(batches))) {
     expects(setup.connector != nullptr, "ranks without a connector");
     groups_ = form_groups(*setup.connector, setup.topology, setup.weights);
-    run_.outcomes.resize(requests.size());
-    run_.local = setup.connector->local_ranks();
-    run_.ranks.resize(run_.local.count);
-    run_.coupling.resize(groups_.size());
+    for (const RankedBatch& batch : batches)
+      batches_.push_back(std::make_unique<RunningBatch>(batch, setup.connector->local_ranks(), groups_.size()));
   }
 
-  RankedRun run() {
+  std::vector<RankedRun> run() {
     std::vector<std::thread> threads;
     for (const auto& group : groups_)
       for (std::size_t i = 0; i < group->local.count; ++i)
         threads.emplace_back([this, &group = *group, i] { run_rank(group, group.local.first + i, group.ends[i]); });
     for (std::thread& thread : threads) thread.join();
-    for (const auto& group : groups_) settle_rest(*group);
-    return std::move(run_);
+    std::vector<RankedRun> runs;
+    for (const auto& batch : batches_) {
+      for (const auto& group : groups_) settle_rest(*batch, *group);
+      runs.push_back(std::move(batch->run));
+    }
+    return runs;
   }
 
  private:
   void run_rank(LockstepGroup& group, std::size_t rank, RankEnds& ends) noexcept;
-  void serve(LockstepGroup& group, std::size_t rank, RankEnds& ends);
-  RankLoop::Listener listener(const LockstepGroup& group, std::size_t rank);
-  std::vector<ScheduledRequest> arrivals(const LockstepGroup& group, const std::vector<PreparedRequest>& prepared);
-  std::size_t passes_of(const LockstepGroup& group, const std::vector<PreparedRequest>& prepared) const;
+  void serve_all(LockstepGroup& group, std::size_t rank, RankEnds& ends);
+  void serve(RunningBatch& batch, LockstepGroup& group, std::size_t rank, RankEnds& ends, PassRunner& passes);
   Fault end_group(LockstepGroup& group, std::size_t rank, const Error& error) noexcept;
-  void settle_rest(const LockstepGroup& group);
 
-  RankReport& report(std::size_t rank) { return run_.ranks.at(rank - run_.local.first); }
+  static RankLoop::Listener listener(RunningBatch& batch, const LockstepGroup& group, std::size_t rank);
+  static std::vector<ScheduledRequest> arrivals(RunningBatch& batch, const LockstepGroup& group,
+                                                const std::vector<PreparedRequest>& prepared);
+  static std::size_t passes_of(const RunningBatch& batch, const LockstepGroup& group,
+                               const std::vector<PreparedRequest>& prepared);
+  static void settle_rest(RunningBatch& batch, const LockstepGroup& group);
+
   std::optional<WeightSharing> sharing(const RankEnds& ends) const;
   GroupRules rules(const LockstepGroup& group, const PassRunner& passes) const;
-  /// Requests are dealt to the groups in turn.
-  bool serves(const LockstepGroup& group, std::size_t request) const { return request % groups_.size() == group.index; }
 
   const RankedSetup& setup_;
-  const std::vector<GenerateRequest>& requests_;
-  const RankedHooks& hooks_;
   const RunFacts facts_;
   std::vector<std::unique_ptr<LockstepGroup>> groups_;
-  std::atomic<std::size_t> passes_done_ = 0;
-  std::atomic<std::size_t> passes_total_ = 0;
-  RankedRun run_;  // each part is written by one thread at a time: a request's by its replica and its leader
+  std::vector<std::unique_ptr<RunningBatch>> batches_;
 };
 
 void RankedRunner::run_rank(LockstepGroup& group, std::size_t rank, RankEnds& ends) noexcept {
   try {
-    serve(group, rank, ends);
+    serve_all(group, rank, ends);
   } catch (const std::exception&) {
     end_group(group, rank, current_error());
   }
 }
 
-void RankedRunner::serve(LockstepGroup& group, std::size_t rank, RankEnds& ends) {
+void RankedRunner::serve_all(LockstepGroup& group, std::size_t rank, RankEnds& ends) {
   agree_on(facts_, *ends.rounds, group.ranks);
   PassRunner passes(setup_.create_device(rank), setup_.open_pipeline(ends.model_groups()), setup_.offload,
                     sharing(ends));
-  const std::vector<PreparedRequest> prepared = passes.prepare(requests_, setup_.samples_per_replica + 1);
-  if (rank == group.local.first) passes_total_ += passes_of(group, prepared);
-  RankLoop loop({rules(group, passes), rank - group.ranks.front(), *ends.rounds, passes}, listener(group, rank));
+  for (const auto& batch : batches_) {
+    serve(*batch, group, rank, ends, passes);
+    if (batch->report(rank).fault) return;
+  }
+}
+
+void RankedRunner::serve(RunningBatch& batch, LockstepGroup& group, std::size_t rank, RankEnds& ends,
+                         PassRunner& passes) {
+  const std::vector<PreparedRequest> prepared = passes.prepare(batch.requests, setup_.samples_per_replica + 1);
+  if (rank == group.local.first) batch.passes_total += passes_of(batch, group, prepared);
+  RankLoop loop({rules(group, passes), rank - group.ranks.front(), *ends.rounds, passes}, listener(batch, group, rank));
   try {
-    loop.run(rank == group.ranks.front() ? arrivals(group, prepared) : std::vector<ScheduledRequest>{});
-    report(rank).totals = passes.totals();
+    loop.run(rank == group.ranks.front() ? arrivals(batch, group, prepared) : std::vector<ScheduledRequest>{});
+    batch.report(rank).totals = passes.take_totals();
   } catch (const std::exception&) {
     // The group ends first: what is given up next waits for the device.
     loop.fail(end_group(group, rank, current_error()));
   }
-  if (rank == group.local.first) run_.coupling[group.index] = loop.coupling();
+  if (rank == group.local.first) batch.run.coupling[group.index] = loop.coupling();
 }
 
-RankLoop::Listener RankedRunner::listener(const LockstepGroup& group, std::size_t rank) {
+RankLoop::Listener RankedRunner::listener(RunningBatch& batch, const LockstepGroup& group, std::size_t rank) {
   return {.done =
-              [this, rank](RequestId id, GenerateResult result) {
-                run_.outcomes[id].result = std::move(result);
-                run_.outcomes[id].rank = rank;
+              [&batch, rank](RequestId id, GenerateResult result) {
+                batch.run.outcomes[id].result = std::move(result);
+                batch.run.outcomes[id].rank = rank;
               },
-          .withdrawn = [this](RequestId id) { run_.outcomes[id].result.reset(); },
-          .settled = [this](RequestId id, const auto& failure) { run_.outcomes[id].failure = failure; },
-          .is_cancelled = hooks_.is_cancelled,
+          .withdrawn = [&batch](RequestId id) { batch.run.outcomes[id].result.reset(); },
+          .settled = [&batch](RequestId id, const auto& failure) { batch.run.outcomes[id].failure = failure; },
+          .is_cancelled = batch.hooks.is_cancelled,
           .passed =
-              [this, rank, &group](const PassPlan& plan) {
+              [&batch, &group, rank](const PassPlan& plan) {
                 if (rank == group.local.first)
-                  for (const std::vector<Seat>& seats : plan.replicas) passes_done_ += seats.size();
-                if (rank == run_.local.first && hooks_.passed) hooks_.passed({passes_done_, passes_total_});
+                  for (const std::vector<Seat>& seats : plan.replicas) batch.passes_done += seats.size();
+                if (rank == batch.run.local.first && batch.hooks.passed)
+                  batch.hooks.passed({batch.passes_done, batch.passes_total});
               }};
 }
 
@@ -128,19 +167,19 @@ GroupRules RankedRunner::rules(const LockstepGroup& group, const PassRunner& pas
 }
 
 /// What the group is to serve; a request that no rank can run is refused here.
-std::vector<ScheduledRequest> RankedRunner::arrivals(const LockstepGroup& group,
+std::vector<ScheduledRequest> RankedRunner::arrivals(RunningBatch& batch, const LockstepGroup& group,
                                                      const std::vector<PreparedRequest>& prepared) {
   std::vector<ScheduledRequest> arrivals;
-  for (std::size_t request = 0; request < requests_.size(); ++request) {
-    if (!serves(group, request)) continue;
+  for (std::size_t request = 0; request < batch.requests.size(); ++request) {
+    if (!batch.serves(group, request)) continue;
     if (const std::optional<Error>& refusal = prepared[request].refusal) {
-      run_.outcomes[request].failure = Failure{refusal->code(), refusal->message()};
+      batch.run.outcomes[request].failure = Failure{refusal->code(), refusal->message()};
       continue;
     }
     ScheduledRequest& arrival = arrivals.emplace_back();
     arrival.id = request;
     arrival.legs = prepared[request].legs;
-    if (const auto steps = requests_[request].num_inference_steps)
+    if (const auto steps = batch.requests[request].num_inference_steps)
       arrival.explicit_steps = static_cast<std::size_t>(*steps);
     arrival.payload = std::to_string(request);
   }
@@ -148,10 +187,11 @@ std::vector<ScheduledRequest> RankedRunner::arrivals(const LockstepGroup& group,
 }
 
 /// That the group's requests take.
-std::size_t RankedRunner::passes_of(const LockstepGroup& group, const std::vector<PreparedRequest>& prepared) const {
+std::size_t RankedRunner::passes_of(const RunningBatch& batch, const LockstepGroup& group,
+                                    const std::vector<PreparedRequest>& prepared) {
   std::size_t passes = 0;
   for (std::size_t request = 0; request < prepared.size(); ++request)
-    if (serves(group, request))
+    if (batch.serves(group, request))
       for (const Leg& leg : prepared[request].legs) passes += leg.passes;
   return passes;
 }
@@ -159,19 +199,22 @@ std::size_t RankedRunner::passes_of(const LockstepGroup& group, const std::vecto
 /// Ends all that ties the group's ranks to each other, with the first fault, which is `error` unless there was one.
 Fault RankedRunner::end_group(LockstepGroup& group, std::size_t rank, const Error& error) noexcept {
   const Fault first = group.fault.note(as_fault(error, rank));
-  report(rank).fault = first;
+  for (const auto& batch : batches_) {
+    RankReport& report = batch->report(rank);
+    if (report.totals.passes == 0) report.fault = first;  // else the rank has served it
+  }
   group.abort(as_reason(first));
   return first;
 }
 
 /// Requests of a group whose leader did not live to settle them.
-void RankedRunner::settle_rest(const LockstepGroup& group) {
+void RankedRunner::settle_rest(RunningBatch& batch, const LockstepGroup& group) {
   const std::size_t leader = group.ranks.front();
-  if (!run_.local.contains(leader) || !report(leader).fault) return;
-  for (std::size_t request = 0; request < requests_.size(); ++request) {
-    RankedOutcome& outcome = run_.outcomes[request];
-    if (!serves(group, request) || outcome.failure || outcome.result) continue;
-    outcome.failure = report(leader).fault->failure;
+  if (!batch.run.local.contains(leader) || !batch.report(leader).fault) return;
+  for (std::size_t request = 0; request < batch.requests.size(); ++request) {
+    RankedOutcome& outcome = batch.run.outcomes[request];
+    if (!batch.serves(group, request) || outcome.failure || outcome.result) continue;
+    outcome.failure = batch.report(leader).fault->failure;
   }
 }
 
@@ -179,7 +222,11 @@ void RankedRunner::settle_rest(const LockstepGroup& group) {
 
 RankedRun run_on_ranks(const RankedSetup& setup, const std::vector<GenerateRequest>& requests,
                        const RankedHooks& hooks) {
-  return RankedRunner(setup, requests, hooks).run();
+  return std::move(run_batches_on_ranks(setup, {{requests, hooks}}).front());
+}
+
+std::vector<RankedRun> run_batches_on_ranks(const RankedSetup& setup, const std::vector<RankedBatch>& batches) {
+  return RankedRunner(setup, batches).run();
 }
 
 }  // namespace lamina

@@ -77,6 +77,16 @@ struct RankedHooks {
 RankedRun run_on_ranks(const RankedSetup& setup, const std::vector<GenerateRequest>& requests,
                        const RankedHooks& hooks = {});
 
+/// Requests that are served together.
+struct RankedBatch {
+  std::vector<GenerateRequest> requests;
+  RankedHooks hooks;  ///< told and asked while the batch is served
+};
+
+/// Serves one batch behind the other, each as `run_on_ranks` does, on ranks that load their weights once. A group that
+/// a fault has ended serves no further batch; they all end with its reason.
+std::vector<RankedRun> run_batches_on_ranks(const RankedSetup& setup, const std::vector<RankedBatch>& batches);
+
 /// Per-rank bytes, stall and coupling as JSON.
 std::string report_json(const RankedRun& run);
 
