@@ -8,8 +8,6 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <span>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -19,40 +17,17 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "cli/engine_flags.h"
+#include "cli/generate_flags.h"
+#include "cli/generate_on_ranks.h"
 #include "cli/interruption.h"
 #include "cli/progress_bar.h"
-#include "cli/rank_flags.h"
 #include "cli/run_summary.h"
 #include "cli/whole_number.h"
+#include "engine/ranked_setup.h"
 #include "engine/result_files.h"
 
 namespace lamina {
 namespace {
-
-struct GenerateFlags {
-  EngineFlags engine;
-  RankFlags ranks;
-  GenerateRequest request;
-  std::string prompts;
-  std::string prompt_embeds;
-  std::string noise_dtype = "float32";
-  std::string vae_tiling = "auto";
-  std::string output;
-  std::string save_tensors;
-  std::string report;
-  std::string trace;
-};
-
-/// Refuses two flags that name one regular file: the second write would destroy the first.
-void refuse_shared_file(std::string_view flag, const std::string& file, std::string_view other_flag,
-                        const std::string& other) {
-  if (file.empty() || other.empty()) return;
-  namespace fs = std::filesystem;
-  if (fs::weakly_canonical(fs::absolute(file)) != fs::weakly_canonical(fs::absolute(other))) return;
-  if (fs::exists(file) && !fs::is_regular_file(file)) return;  // /dev/null takes everything
-  fail(ErrorCode::invalid_argument, "{} and {} both name {}; give each its own file", other_flag, flag, file);
-}
 
 /// The files a run writes, opened before any work so that a path that cannot be written is refused at once.
 struct OutputFiles {
@@ -152,74 +127,6 @@ void check_picture_name(const std::string& output) {
     fail(ErrorCode::invalid_argument, "--output {}: pictures are written as PNG; name a .png file", output);
 }
 
-/// One for each line that is not empty.
-std::vector<GenerateRequest> read_requests(const GenerateFlags& flags) {
-  if (flags.prompts.empty()) return {flags.request};
-  std::vector<GenerateRequest> requests;
-  std::istringstream lines(read_text_file(flags.prompts));
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    if (line.empty()) continue;
-    requests.push_back(flags.request);
-    requests.back().prompt = line;
-  }
-  if (requests.empty()) fail(ErrorCode::invalid_argument, "--prompts {}: the file has no prompt", flags.prompts);
-  return requests;
-}
-
-/// "fox.png", or "fox-1.png", "fox-2.png", ... for several prompts.
-std::vector<std::string> picture_names(const GenerateFlags& flags, std::size_t count) {
-  if (flags.prompts.empty()) return {flags.output};
-  const std::filesystem::path output(flags.output);
-  std::vector<std::string> names;
-  for (std::size_t i = 1; i <= count; ++i)
-    names.push_back(
-        (output.parent_path() / fmt::format("{}-{}{}", output.stem().string(), i, output.extension().string()))
-            .string());
-  return names;
-}
-
-/// Pictures that were made, then why others were not.
-void write_pictures(const RankedRun& run, const std::vector<std::string>& names, std::vector<AtomicFile>& files) {
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const RankedOutcome& outcome = run.outcomes[i];
-    if (!outcome.result) continue;
-    write_png(std::move(files[i]), *outcome.result);
-    fmt::print("{}\n  {:<22}{}\n", names[i], "rank", outcome.rank);
-  }
-  for (const RankReport& rank : run.ranks)
-    if (rank.fault)
-      throw Error(rank.fault->failure.code, fmt::format("rank {} failed, and with it its group: {}", rank.fault->rank,
-                                                        rank.fault->failure.message));
-  for (std::size_t i = 0; i < names.size(); ++i)
-    if (const std::optional<Failure>& failure = run.outcomes[i].failure)
-      throw Error(failure->code, fmt::format("{}: {}", names[i], failure->message));
-}
-
-void run_on_ranks(const GenerateFlags& flags, const EngineConfig& config) {
-  if (!flags.save_tensors.empty())
-    fail(ErrorCode::invalid_argument,
-         "--save-tensors: several replicas write pictures alone; use --data-parallel-size 1");
-  const std::vector<GenerateRequest> requests = read_requests(flags);
-  const std::vector<std::string> names = picture_names(flags, requests.size());
-  std::vector<std::string> notes;
-  const RankedSetup setup = ranked_setup(flags.ranks.parsed(config), notes);
-  for (const std::string& note : notes) spdlog::info(note);
-  std::vector<AtomicFile> pictures;
-  for (const std::string& name : names) {
-    refuse_shared_file("--report", flags.report, "--output", name);
-    pictures.emplace_back(name);
-  }
-  std::optional<AtomicFile> report;
-  if (!flags.report.empty()) report.emplace(flags.report);
-  const RankedRun run = lamina::run_on_ranks(setup, requests, stop_if_interrupted);
-  write_pictures(run, names, pictures);
-  if (!report) return;
-  const std::string text = report_json(run);
-  report->write(std::as_bytes(std::span(text)));
-  report->commit();
-}
-
 void run_generate(GenerateFlags& flags) {
   check_picture_name(flags.output);
   flags.request.noise_dtype = flags.noise_dtype == "bfloat16" ? NoiseDType::bfloat16 : NoiseDType::float32;
@@ -231,11 +138,15 @@ void run_generate(GenerateFlags& flags) {
   if (flags.vae_tiling == "on") config.vae_tiling = VaeTiling::on;
   if (flags.vae_tiling == "off") config.vae_tiling = VaeTiling::off;
   watch_for_interruption();
-  if (flags.ranks.are_several() || !flags.prompts.empty()) return run_on_ranks(flags, config);
+  if (flags.ranks.are_several() || !flags.prompts.empty()) return generate_on_ranks(flags, config);
   OutputFiles files(flags);
 
-  Engine engine(config);
-  for (const std::string& note : engine.notes()) spdlog::info(note);
+  std::vector<std::string> notes;
+  const EngineConfig effective = lone_setup(flags.ranks.parsed(config), notes);
+  Engine engine(effective);
+  if (effective.enable_distributed_layerwise_offload == config.enable_distributed_layerwise_offload)
+    notes.insert(notes.end(), engine.notes().begin(), engine.notes().end());  // they speak of the flags given
+  for (const std::string& note : notes) spdlog::info(note);
   GenerateResult result;
   {
     ProgressBar bar;
@@ -253,6 +164,15 @@ void run_generate(GenerateFlags& flags) {
 }
 
 }  // namespace
+
+void refuse_shared_file(std::string_view flag, const std::string& file, std::string_view other_flag,
+                        const std::string& other) {
+  if (file.empty() || other.empty()) return;
+  namespace fs = std::filesystem;
+  if (fs::weakly_canonical(fs::absolute(file)) != fs::weakly_canonical(fs::absolute(other))) return;
+  if (fs::exists(file) && !fs::is_regular_file(file)) return;  // /dev/null takes everything
+  fail(ErrorCode::invalid_argument, "{} and {} both name {}; give each its own file", other_flag, flag, file);
+}
 
 void add_generate_command(CLI::App& app) {
   const auto flags = std::make_shared<GenerateFlags>();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "lamina/generate.h"
@@ -17,8 +18,12 @@ class ProgressBar {
   ProgressBar& operator=(const ProgressBar&) = delete;
 
   void show(const Progress& progress);
+  /// Of a run of several requests: passes that their samples have gone through, and all that they take.
+  void show_passes(std::size_t done, std::size_t total);
 
  private:
+  void draw(const std::string& line, bool done);
+
   bool is_terminal_;
   bool line_open_ = false;
 };

@@ -13,12 +13,18 @@ struct RankFlags {
   ParallelConfig parallel;
   std::size_t gather_chunks = 1;
   std::string wave_policy = "ragged";
+  std::string residents_with_gather = "keep";
 
   /// To a command that has the engine's flags.
   void add_to(CLI::App& command);
-  bool are_several() const { return parallel.sizes.data != 1; }
+  /// Whether they ask for other than one rank.
+  bool are_several() const { return parallel.sizes != ParallelSizes{}; }
   /// After parsing.
   RankedConfig parsed(const EngineConfig& engine) const;
+
+ private:
+  void add_sizes_to(CLI::App& command);
+  void add_streaming_to(CLI::App& command);
 };
 
 }  // namespace lamina

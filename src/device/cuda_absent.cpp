@@ -5,10 +5,10 @@
 namespace lamina {
 
 std::unique_ptr<Device> create_cuda_device(CudaDeviceOptions options) {
-  fail(ErrorCode::unavailable, "cuda:{}: {}", options.index, cuda_unavailable_reason());
+  fail(ErrorCode::unavailable, "cuda:{}: {}", options.index, cuda_unavailable_reason(options.index));
 }
 
-std::string cuda_unavailable_reason() {
+std::string cuda_unavailable_reason(int) {
   return "this build has no CUDA backend; it is built with the CMake preset cuda, where there is a CUDA 13 toolkit";
 }
 

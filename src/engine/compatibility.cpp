@@ -64,8 +64,8 @@ void refuse_conflicts(const FeatureSet& set) {
 void check_counts(const ParallelConfig& config) {
   if (config.max_concurrent_requests_per_replica < 1)
     fail(ErrorCode::invalid_argument, "--max-concurrent-requests-per-replica 0: expected at least 1");
-  if (config.text_encoder_tp > 0 && config.sizes.tensor % config.text_encoder_tp != 0)
-    fail(ErrorCode::invalid_argument, "--text-encoder-tp-size {}: expected a divisor of --tensor-parallel-size {}",
+  if (config.text_encoder_tp > 1 && config.text_encoder_tp != config.sizes.tensor)
+    fail(ErrorCode::invalid_argument, "--text-encoder-tp-size {}: expected 1, or --tensor-parallel-size {}",
          config.text_encoder_tp, config.sizes.tensor);
 }
 

@@ -11,9 +11,8 @@ constexpr std::string_view kIntroduction =
 Made from the table that validation uses (`src/engine/compatibility_table.cpp`); the tests compare the two. To write
 it anew: `LAMINA_WRITE_DOCS=1 build/dev/tests/engine/lamina_engine_tests --gtest_filter='Compatibility*'`.
 
-Flags of several ranks are not on the command line yet. A configuration is validated whole, before any device is
-touched. A *refused* pair ends the start-up with the sentence below; what is *overridden* is reported and has no
-effect. All other pairs combine.
+A configuration is validated whole, before any device is touched. A *refused* pair ends the start-up with the sentence
+below; what is *overridden* is reported and has no effect. All other pairs combine.
 
 ## Features
 

@@ -13,6 +13,7 @@ RankLoop::RankLoop(const Setup& setup, Listener listener)
       passes_(setup.passes),
       listener_(std::move(listener)),
       is_leader_(setup.rank == 0),
+      makes_results_(setup.rank % setup.rules.ranks_per_replica == 0),
       scheduler_(setup.rules, setup.rank) {}
 
 void RankLoop::run(std::vector<ScheduledRequest> arrivals) {
@@ -76,8 +77,8 @@ void RankLoop::run_pass(const PassPlan& plan) {
   passes_.run(plan, seats, [&] { return close_pass(plan.number); });
   unfinished_ = plan.number;
   for (const Seat& seat : seats)
-    if (seat.leaves) listener_.done(seat.id, passes_.result(seat.id));
-  listener_.passed();
+    if (seat.leaves && makes_results_) listener_.done(seat.id, passes_.result(seat.id));
+  listener_.passed(plan);
 }
 
 /// Enters the round that decides the pass behind this one, and gives that one's stack.

@@ -24,12 +24,12 @@ class RankLoop {
   };
   /// What the loop tells whoever started it, on its thread.
   struct Listener {
-    /// On the rank that ran it.
+    /// On the first rank of the replica that ran it.
     std::function<void(RequestId, GenerateResult)> done;
     /// On the leader: how a request ended.
     std::function<void(RequestId, const std::optional<Failure>&)> settled;
     /// Behind each pass, once it is enqueued. May throw, which is a fault of this rank.
-    std::function<void()> passed;
+    std::function<void(const PassPlan&)> passed;
   };
 
   RankLoop(const Setup& setup, Listener listener);
@@ -62,6 +62,7 @@ class RankLoop {
   PassRunner& passes_;
   Listener listener_;
   bool is_leader_;
+  bool makes_results_;
   PassScheduler scheduler_;
   std::deque<Action> actions_;
   bool acting_ = false;

@@ -1,42 +1,16 @@
 #include "engine/ranked_run.h"
 
-#include <mutex>
+#include <atomic>
 #include <thread>
 #include <utility>
 
 #include "base/error.h"
-#include "base/json.h"
-#include "comm/host_exchange.h"
-#include "comm/local/local_communicator.h"
-#include "engine/milliseconds.h"
+#include "engine/rank_groups.h"
 #include "engine/rank_loop.h"
+#include "engine/run_facts.h"
 
 namespace lamina {
 namespace {
-
-/// The first thing that went wrong in a lockstep group.
-class FirstFault {
- public:
-  /// The first one, which is `fault` unless there was one before.
-  Fault note(const Fault& fault) {
-    const std::lock_guard lock(mutex_);
-    if (!first_) first_ = fault;
-    return *first_;
-  }
-
- private:
-  std::mutex mutex_;
-  std::optional<Fault> first_;
-};
-
-/// Ranks that go from pass to pass together.
-struct LockstepGroup {
-  std::size_t first_rank = 0;
-  std::vector<std::unique_ptr<Communicator>> weights;  ///< by rank of the group; empty: nothing is gathered
-  std::vector<std::unique_ptr<HostExchange>> rounds;
-  std::vector<std::size_t> requests;  ///< indices of those it serves
-  FirstFault fault;
-};
 
 /// The exception that is being handled.
 Error current_error() {
@@ -49,105 +23,115 @@ Error current_error() {
   }
 }
 
+/// The ranks of this process, on a thread each.
 class RankedRunner {
  public:
   RankedRunner(const RankedSetup& setup, const std::vector<GenerateRequest>& requests,
-               const std::function<void()>& passed)
-      : setup_(setup), requests_(requests), passed_(passed) {
-    expects(setup.replicas > 0 && !(setup.gathers_weights && setup.replicas == 1), "{} replicas that gather: {}",
-            setup.replicas, setup.gathers_weights);
+               const std::function<void(const RankedProgress&)>& passed)
+      : setup_(setup), requests_(requests), passed_(passed), facts_(facts_of(setup, requests)) {
+    expects(setup.connector != nullptr, "ranks without a connector");
+    groups_ = form_groups(*setup.connector, setup.topology, setup.weights);
     run_.outcomes.resize(requests.size());
-    run_.ranks.resize(setup.replicas);
-    form_groups();
+    run_.local = setup.connector->local_ranks();
+    run_.ranks.resize(run_.local.count);
+    run_.coupling.resize(groups_.size());
   }
 
   RankedRun run() {
     std::vector<std::thread> threads;
     for (const auto& group : groups_)
-      for (std::size_t rank = 0; rank < group->rounds.size(); ++rank)
-        threads.emplace_back([this, &group = *group, rank] { run_rank(group, rank); });
+      for (std::size_t i = 0; i < group->local.count; ++i)
+        threads.emplace_back([this, &group = *group, i] { run_rank(group, group.local.first + i, group.ends[i]); });
     for (std::thread& thread : threads) thread.join();
     for (const auto& group : groups_) settle_rest(*group);
     return std::move(run_);
   }
 
  private:
-  void form_groups();
-  void run_rank(LockstepGroup& group, std::size_t rank) noexcept;
-  void serve(LockstepGroup& group, std::size_t rank);
+  void run_rank(LockstepGroup& group, std::size_t rank, RankEnds& ends) noexcept;
+  void serve(LockstepGroup& group, std::size_t rank, RankEnds& ends);
+  RankLoop::Listener listener(const LockstepGroup& group, std::size_t rank);
   std::vector<ScheduledRequest> arrivals(const LockstepGroup& group, const std::vector<PreparedRequest>& prepared);
-  void end_group(LockstepGroup& group, std::size_t rank, const Error& error) noexcept;
+  std::size_t passes_of(const LockstepGroup& group, const std::vector<PreparedRequest>& prepared) const;
+  Fault end_group(LockstepGroup& group, std::size_t rank, const Error& error) noexcept;
   void settle_rest(const LockstepGroup& group);
 
-  GroupRules rules(const LockstepGroup& group, const PassRunner& passes) const {
-    return {.replicas = group.rounds.size(),
-            .stacks = passes.stack_count(),
-            .samples_per_replica = setup_.samples_per_replica,
-            .wave_policy = setup_.wave_policy};
-  }
+  RankReport& report(std::size_t rank) { return run_.ranks.at(rank - run_.local.first); }
+  std::optional<WeightSharing> sharing(const RankEnds& ends) const;
+  GroupRules rules(const LockstepGroup& group, const PassRunner& passes) const;
+  /// Requests are dealt to the groups in turn.
+  bool serves(const LockstepGroup& group, std::size_t request) const { return request % groups_.size() == group.index; }
 
   const RankedSetup& setup_;
   const std::vector<GenerateRequest>& requests_;
-  const std::function<void()>& passed_;
+  const std::function<void(const RankedProgress&)>& passed_;
+  const RunFacts facts_;
   std::vector<std::unique_ptr<LockstepGroup>> groups_;
+  std::atomic<std::size_t> passes_done_ = 0;
+  std::atomic<std::size_t> passes_total_ = 0;
   RankedRun run_;  // each part is written by one thread at a time: a request's by its replica and its leader
 };
 
-void RankedRunner::form_groups() {
-  const std::size_t count = setup_.gathers_weights ? 1 : setup_.replicas;
-  const std::size_t size = setup_.replicas / count;
-  for (std::size_t i = 0; i < count; ++i) {
-    LockstepGroup& group = *groups_.emplace_back(std::make_unique<LockstepGroup>());
-    group.first_rank = i * size;
-    group.rounds = create_local_exchange("rounds", size);
-    if (setup_.gathers_weights)
-      group.weights =
-          setup_.connect ? setup_.connect(size) : create_local_group("weights", size, setup_.collective_limit);
-    for (std::size_t request = i; request < requests_.size(); request += count) group.requests.push_back(request);
-  }
-  run_.coupling.resize(count);
-}
-
-void RankedRunner::run_rank(LockstepGroup& group, std::size_t rank) noexcept {
+void RankedRunner::run_rank(LockstepGroup& group, std::size_t rank, RankEnds& ends) noexcept {
   try {
-    serve(group, rank);
+    serve(group, rank, ends);
   } catch (const std::exception&) {
     end_group(group, rank, current_error());
   }
 }
 
-void RankedRunner::serve(LockstepGroup& group, std::size_t rank) {
-  const std::size_t world_rank = group.first_rank + rank;
-  std::optional<WeightSharing> sharing;
-  if (!group.weights.empty()) sharing.emplace(WeightSharing{*group.weights[rank], setup_.chunks});
-  PassRunner passes(setup_.create_device(world_rank), setup_.open_pipeline(), setup_.offload, sharing);
+void RankedRunner::serve(LockstepGroup& group, std::size_t rank, RankEnds& ends) {
+  agree_on(facts_, *ends.rounds, group.ranks);
+  PassRunner passes(setup_.create_device(rank), setup_.open_pipeline(ends.model_groups()), setup_.offload,
+                    sharing(ends));
   const std::vector<PreparedRequest> prepared = passes.prepare(requests_, setup_.samples_per_replica + 1);
-  RankLoop loop({rules(group, passes), rank, *group.rounds[rank], passes},
-                {.done =
-                     [&](RequestId id, GenerateResult result) {
-                       run_.outcomes[id].result = std::move(result);
-                       run_.outcomes[id].rank = world_rank;
-                     },
-                 .settled = [&](RequestId id, const auto& failure) { run_.outcomes[id].failure = failure; },
-                 .passed =
-                     [&] {
-                       if (world_rank == 0 && passed_) passed_();
-                     }});
+  if (rank == group.local.first) passes_total_ += passes_of(group, prepared);
+  RankLoop loop({rules(group, passes), rank - group.ranks.front(), *ends.rounds, passes}, listener(group, rank));
   try {
-    loop.run(rank == 0 ? arrivals(group, prepared) : std::vector<ScheduledRequest>{});
-    run_.ranks[world_rank].totals = passes.totals();
+    loop.run(rank == group.ranks.front() ? arrivals(group, prepared) : std::vector<ScheduledRequest>{});
+    report(rank).totals = passes.totals();
   } catch (const std::exception&) {
-    end_group(group, rank, current_error());  // first: what is given up next waits for the device
-    loop.fail(*run_.ranks[world_rank].fault);
+    // The group ends first: what is given up next waits for the device.
+    loop.fail(end_group(group, rank, current_error()));
   }
-  if (rank == 0) run_.coupling[group.first_rank / group.rounds.size()] = loop.coupling();
+  if (rank == group.local.first) run_.coupling[group.index] = loop.coupling();
+}
+
+RankLoop::Listener RankedRunner::listener(const LockstepGroup& group, std::size_t rank) {
+  return {.done =
+              [this, rank](RequestId id, GenerateResult result) {
+                run_.outcomes[id].result = std::move(result);
+                run_.outcomes[id].rank = rank;
+              },
+          .settled = [this](RequestId id, const auto& failure) { run_.outcomes[id].failure = failure; },
+          .passed =
+              [this, rank, &group](const PassPlan& plan) {
+                if (rank == group.local.first)
+                  for (const std::vector<Seat>& seats : plan.replicas) passes_done_ += seats.size();
+                if (rank == run_.local.first && passed_) passed_({passes_done_, passes_total_});
+              }};
+}
+
+std::optional<WeightSharing> RankedRunner::sharing(const RankEnds& ends) const {
+  if (!ends.weights) return std::nullopt;
+  return WeightSharing{*ends.weights, setup_.chunks};
+}
+
+GroupRules RankedRunner::rules(const LockstepGroup& group, const PassRunner& passes) const {
+  const std::size_t ranks_per_replica = setup_.topology.replica_size();
+  return {.replicas = group.ranks.size() / ranks_per_replica,
+          .ranks_per_replica = ranks_per_replica,
+          .stacks = passes.stack_count(),
+          .samples_per_replica = setup_.samples_per_replica,
+          .wave_policy = setup_.wave_policy};
 }
 
 /// What the group is to serve; a request that no rank can run is refused here.
 std::vector<ScheduledRequest> RankedRunner::arrivals(const LockstepGroup& group,
                                                      const std::vector<PreparedRequest>& prepared) {
   std::vector<ScheduledRequest> arrivals;
-  for (const std::size_t request : group.requests) {
+  for (std::size_t request = 0; request < requests_.size(); ++request) {
+    if (!serves(group, request)) continue;
     if (const std::optional<Error>& refusal = prepared[request].refusal) {
       run_.outcomes[request].failure = Failure{refusal->code(), refusal->message()};
       continue;
@@ -162,44 +146,39 @@ std::vector<ScheduledRequest> RankedRunner::arrivals(const LockstepGroup& group,
   return arrivals;
 }
 
-void RankedRunner::end_group(LockstepGroup& group, std::size_t rank, const Error& error) noexcept {
-  const std::size_t world_rank = group.first_rank + rank;
-  const Fault first = group.fault.note({world_rank, {error.code(), error.message()}});
-  run_.ranks[world_rank].fault = first;
-  const Error reason(first.failure.code, first.failure.message);
-  if (!group.weights.empty()) group.weights[rank]->abort(reason);
-  group.rounds[rank]->abort(reason);
+/// That the group's requests take.
+std::size_t RankedRunner::passes_of(const LockstepGroup& group, const std::vector<PreparedRequest>& prepared) const {
+  std::size_t passes = 0;
+  for (std::size_t request = 0; request < prepared.size(); ++request)
+    if (serves(group, request))
+      for (const Leg& leg : prepared[request].legs) passes += leg.passes;
+  return passes;
+}
+
+/// Ends all that ties the group's ranks to each other, with the first fault, which is `error` unless there was one.
+Fault RankedRunner::end_group(LockstepGroup& group, std::size_t rank, const Error& error) noexcept {
+  const Fault first = group.fault.note(as_fault(error, rank));
+  report(rank).fault = first;
+  group.abort(as_reason(first));
+  return first;
 }
 
 /// Requests of a group whose leader did not live to settle them.
 void RankedRunner::settle_rest(const LockstepGroup& group) {
-  const std::optional<Fault>& fault = run_.ranks[group.first_rank].fault;
-  if (!fault) return;
-  for (const std::size_t request : group.requests) {
+  const std::size_t leader = group.ranks.front();
+  if (!run_.local.contains(leader) || !report(leader).fault) return;
+  for (std::size_t request = 0; request < requests_.size(); ++request) {
     RankedOutcome& outcome = run_.outcomes[request];
-    if (outcome.failure || outcome.result) continue;
-    outcome.failure = fault->failure;
+    if (!serves(group, request) || outcome.failure || outcome.result) continue;
+    outcome.failure = report(leader).fault->failure;
   }
 }
 
 }  // namespace
 
 RankedRun run_on_ranks(const RankedSetup& setup, const std::vector<GenerateRequest>& requests,
-                       const std::function<void()>& passed) {
+                       const std::function<void(const RankedProgress&)>& passed) {
   return RankedRunner(setup, requests, passed).run();
-}
-
-std::string report_json(const RankedRun& run) {
-  Json report;
-  for (const RankReport& rank : run.ranks)
-    report["ranks"].push_back({{"passes", rank.totals.passes},
-                               {"copied_bytes", rank.totals.copied_bytes},
-                               {"gathered_bytes", rank.totals.gathered_bytes},
-                               {"stall_ms", milliseconds(rank.totals.stall)},
-                               {"host_bytes", rank.totals.host_bytes}});
-  for (const CouplingReport& coupling : run.coupling)
-    report["coupling"].push_back({{"passes", coupling.passes}, {"loss", coupling.loss()}});
-  return report.dump(2) + "\n";
 }
 
 }  // namespace lamina

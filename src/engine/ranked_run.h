@@ -1,6 +1,5 @@
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -8,35 +7,36 @@
 #include <string>
 #include <vector>
 
-#include "comm/communicator.h"
+#include "comm/rank_connector.h"
+#include "comm/topology.h"
 #include "device/device.h"
 #include "engine/group_schedule.h"
 #include "engine/pass_runner.h"
 #include "lamina/generate.h"
+#include "models/model_groups.h"
 #include "pipelines/pipeline.h"
 
 namespace lamina {
 
-/// Replicas as threads of this process, one device each.
+/// The ranks of a topology, each a thread with a device of its own, of this process or of several.
 struct RankedSetup {
-  std::function<std::unique_ptr<Device>(std::size_t rank)> create_device;  ///< called on the rank's thread
-  std::function<std::unique_ptr<Pipeline>()> open_pipeline;                ///< the same
+  Topology topology{ParallelSizes{}};
+  std::shared_ptr<RankConnector> connector;  ///< of the topology's ranks
+  /// Both are called on the rank's thread.
+  std::function<std::unique_ptr<Device>(std::size_t rank)> create_device;
+  std::function<std::unique_ptr<Pipeline>(const ModelGroups& groups)> open_pipeline;
+  std::string model;  ///< tells it from others: ranks of one group have the same
   OffloadOptions offload;
-  std::size_t replicas = 1;
-  /// All replicas hold one copy of the streamed weights together and gather them; they go from pass to pass together.
-  /// Off: each has its own, and goes its own way.
-  bool gathers_weights = false;
+  /// The ranks that hold one copy of the weights together and gather them: the offload group, whose replicas go from
+  /// pass to pass together, or the shard group. Unset: each rank has its own, and each replica goes its own way.
+  std::optional<GroupKind> weights;
   std::size_t chunks = 1;  ///< of each gathered unit
-  /// Connects the devices of so many ranks, where they gather weights. Unset: threads on CPU devices.
-  std::function<std::vector<std::unique_ptr<Communicator>>(std::size_t ranks)> connect;
   std::size_t samples_per_replica = 1;
   WavePolicy wave_policy = WavePolicy::ragged;
-  /// How long a rank waits for the others in a collective of a pass. A thread that fails says so at once; this is for
-  /// one that hangs, and longer than any rank takes for a unit or a picture's decoding.
-  std::chrono::milliseconds collective_limit = std::chrono::minutes(10);
 };
 
-/// How a request ended: with a result, or with a reason.
+/// How a request ended: with a result, in the process of the rank that made it; or with a reason, in that of its
+/// lockstep group's first rank.
 struct RankedOutcome {
   std::optional<GenerateResult> result;  ///< without a report of its own
   std::size_t rank = 0;                  ///< that made the result
@@ -49,16 +49,23 @@ struct RankReport {
 };
 
 struct RankedRun {
-  std::vector<RankedOutcome> outcomes;  ///< by request
-  std::vector<RankReport> ranks;
-  std::vector<CouplingReport> coupling;  ///< of each lockstep group
+  std::vector<RankedOutcome> outcomes;   ///< by request
+  LocalRanks local;                      ///< the ranks of this process
+  std::vector<RankReport> ranks;         ///< those, in order
+  std::vector<CouplingReport> coupling;  ///< of each lockstep group; empty for those without one of them
 };
 
-/// Serves all requests, spread over the replicas, and ends. `passed` is called by the first rank behind each of its
-/// passes; what it throws is a fault of that rank. A fault ends its lockstep group, at once unless a rank hangs; the
-/// requests of others are served.
+/// How far the requests are that this process's ranks have to do with.
+struct RankedProgress {
+  std::size_t passes = 0;  ///< that samples have gone through
+  std::size_t total = 0;   ///< that all of them take, unless some end early
+};
+
+/// Serves all requests, spread over the replicas, and ends. Every process of the ranks calls it with the same requests.
+/// `passed` is called by the process's first rank behind each of its passes; what it throws is a fault of that rank. A
+/// fault ends its lockstep group, at once unless a rank hangs; the requests of others are served.
 RankedRun run_on_ranks(const RankedSetup& setup, const std::vector<GenerateRequest>& requests,
-                       const std::function<void()>& passed = {});
+                       const std::function<void(const RankedProgress&)>& passed = {});
 
 /// Per-rank bytes, stall and coupling as JSON.
 std::string report_json(const RankedRun& run);

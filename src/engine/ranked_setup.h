@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "comm/rank_connector.h"
 #include "engine/parallel_config.h"
 #include "engine/ranked_run.h"
 #include "lamina/engine.h"
@@ -17,8 +19,14 @@ struct RankedConfig {
   std::size_t gather_chunks = 1;  ///< --dlo-gather-chunks
 };
 
-/// Validates a configuration whole, before any device is touched, and adds to `notes` what of it has no effect. Throws
-/// as `resolve` and `choose_device` do, and not_implemented for what no rank of this build can do.
-RankedSetup ranked_setup(const RankedConfig& config, std::vector<std::string>& notes);
+/// Validates a configuration whole, before any device is touched, and adds to `notes` what of it has no effect. The
+/// ranks are those of `connector`; null: threads of this process. Throws as `resolve`, `choose_device` and
+/// `open_pipeline` do; incompatible where other than the ranks it takes were started; unavailable where a rank has no
+/// GPU.
+RankedSetup ranked_setup(const RankedConfig& config, std::vector<std::string>& notes,
+                         std::shared_ptr<RankConnector> connector = nullptr);
+
+/// The same for an engine of one rank, which only streams or does not.
+EngineConfig lone_setup(const RankedConfig& config, std::vector<std::string>& notes);
 
 }  // namespace lamina

@@ -8,6 +8,7 @@
 #include "device/stream.h"
 #include "lamina/generate.h"
 #include "lamina/vae_tiling.h"
+#include "models/model_groups.h"
 #include "models/pass_member.h"
 #include "offload/offload_plan.h"
 #include "offload/staging.h"
@@ -91,6 +92,8 @@ struct PipelineOptions {
   bool text_encoder = true;        ///< false: requests give prompt embeddings
   DType activations = DType::f32;  ///< f32, or bf16 on devices that have it
   VaeTiling vae_tiling = VaeTiling::automatic;
+  ModelGroups groups;                        ///< the ranks that compute a sample together
+  bool text_encoder_tensor_parallel = true;  ///< false: each rank of `groups.tensor` has the text encoder whole
 };
 
 /// A model family's way from request to picture, for one checkpoint. Holds configurations and module trees, no bytes of

@@ -26,6 +26,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 struct Outcome {
   int exit_code = -1;
@@ -267,6 +268,44 @@ TEST_F(Cli, ALonePromptRunsOnOneOfSeveralReplicas) {
   EXPECT_EQ(read_text_file(file("ranks.png")), read_text_file(file("lone.png")));
 }
 
+TEST_F(Cli, RanksThatDivideTheWeightsOfASample) {
+  ASSERT_EQ(run_lamina(generate({"--output", file("lone.png"), "--save-tensors", file("lone.safetensors")})).exit_code,
+            0);
+  const Outcome outcome = run_lamina(generate(
+      {"--use-hsdp", "--hsdp-shard-size", "2", "--enable-distributed-layerwise-offload", "--dlo-no-use-allgather",
+       "--output", file("ranks.png"), "--report", file("ranks.json"), "--save-tensors", file("ranks.safetensors")}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  EXPECT_EQ(read_text_file(file("ranks.png")), read_text_file(file("lone.png")));
+  EXPECT_EQ(read_text_file(file("ranks.safetensors")), read_text_file(file("lone.safetensors")));
+  EXPECT_THAT(outcome.err, HasSubstr("3/3"));  // one pass for each of prompt, step and decoding
+  const Json report = read_json_file(file("ranks.json"));
+  ASSERT_EQ(report.at("ranks").size(), 2U);
+  for (const Json& rank : report.at("ranks")) {
+    EXPECT_GT(rank.at("copied_bytes").get<std::size_t>(), 0U);
+    EXPECT_GT(rank.at("host_bytes").get<std::size_t>(), 0U);
+  }
+}
+
+TEST_F(Cli, OffloadThatIsOverriddenIsReported) {
+  ASSERT_EQ(run_lamina(generate({"--output", file("lone.png")})).exit_code, 0);
+  const auto same_picture = [&](std::vector<std::string> more) {
+    more.insert(more.end(), {"--output", file("other.png")});
+    const Outcome outcome = run_lamina(generate(more));
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    EXPECT_EQ(read_text_file(file("other.png")), read_text_file(file("lone.png")));
+    return outcome;
+  };
+  const std::string dlo = "--enable-distributed-layerwise-offload";
+  for (const std::string flag : {"--enable-cpu-offload", "--enable-layerwise-offload"}) {
+    const std::string overridden = flag + " is overridden by " + dlo;
+    EXPECT_THAT(same_picture({dlo, flag}).err, HasSubstr(overridden));
+    EXPECT_THAT(same_picture({flag}).err, Not(HasSubstr("info")));
+  }
+  EXPECT_THAT(same_picture({dlo, "--enable-cpu-offload", "--data-parallel-size", "2"}).err,
+              HasSubstr("--enable-cpu-offload is overridden by " + dlo));
+  EXPECT_THAT(same_picture({"--enable-layerwise-offload"}).out, HasSubstr("(0 resident) x 1 passes, 12"));
+}
+
 TEST_F(Cli, RefusalsOfSeveralReplicasNameTheFlag) {
   const std::string dlo = "--enable-distributed-layerwise-offload";
   const auto refused = [&](std::vector<std::string> more, const std::vector<std::string>& parts) {
@@ -276,7 +315,15 @@ TEST_F(Cli, RefusalsOfSeveralReplicasNameTheFlag) {
   refused({"--data-parallel-size", "0"}, {"invalid_argument", "--data-parallel-size"});
   refused({dlo, "--data-parallel-size", "2", "--dlo-gather-chunks", "0"}, {"invalid_argument", "--dlo-gather-chunks"});
   refused({"--dlo-no-use-allgather"}, {"invalid_argument", dlo});
-  refused({dlo, "--data-parallel-size", "2", "--save-tensors", file("x.safetensors")}, {"--save-tensors"});
+  refused({dlo, "--data-parallel-size", "2", "--trace", file("x.trace")}, {"invalid_argument", "--trace"});
+  refused({dlo, "--data-parallel-size", "2", "--save-tensors", file("x.png")}, {"--save-tensors", "--output"});
+  refused({dlo, "--data-parallel-size", "2", "--use-hsdp"}, {"incompatible", "--use-hsdp", "--data-parallel-size"});
+  refused({dlo, "--use-hsdp", "--hsdp-shard-size", "2"}, {"incompatible", "--dlo-no-use-allgather"});
+  refused({"--hsdp-shard-size", "2"}, {"invalid_argument", "--use-hsdp"});
+  refused({"--data-parallel-size", "2", "--enable-layerwise-offload"}, {"incompatible", "single device", dlo});
+  refused({dlo, "--dlo-resident-with-allgather", "drop"}, {"invalid_argument", "keep"});
+  refused({dlo, "--data-parallel-size", "2", "--dlo-resident-layers", "1", "--dlo-resident-with-allgather", "reject"},
+          {"incompatible", "--dlo-resident-with-allgather reject"});
   refused({dlo, "--data-parallel-size", "2", "--dlo-host-backing", "mapped"}, {"incompatible", "mapped"});
   refused({dlo, "--data-parallel-size", "2", "--device", "cuda:1000"}, {"unavailable", "cuda"});
   refused({"--prompts", "p.txt"}, {"invalid_argument"});

@@ -177,8 +177,8 @@ TEST(Compatibility, AllRefusalsOfAConfigurationComeInOneError) {
 }
 
 TEST(Compatibility, ChecksCounts) {
-  expect_error(ErrorCode::invalid_argument, {"--text-encoder-tp-size 3", "divisor of --tensor-parallel-size 4"},
-               [] { resolve({.sizes = {.tensor = 4}, .text_encoder_tp = 3}); });
+  expect_error(ErrorCode::invalid_argument, {"--text-encoder-tp-size 2", "expected 1, or --tensor-parallel-size 4"},
+               [] { resolve({.sizes = {.tensor = 4}, .text_encoder_tp = 2}); });
   expect_error(ErrorCode::invalid_argument, {"--max-concurrent-requests-per-replica 0", "at least 1"},
                [] { resolve({.max_concurrent_requests_per_replica = 0}); });
   EXPECT_EQ(resolve({.sizes = {.tensor = 4}, .text_encoder_tp = 1}).config.text_encoder_tp, 1u);

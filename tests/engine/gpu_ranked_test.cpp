@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "comm/nccl/nccl_communicator.h"
+#include "comm/rank_connector.h"
 #include "device/cuda/cuda_device.h"
 #include "engine/engine_fixture.h"
 #include "engine/ranked_run.h"
@@ -26,12 +26,12 @@ std::vector<GenerateRequest> two_requests() {
 RankedSetup two_gpus(bool gathers_weights, std::size_t chunks) {
   RankedSetup setup;
   setup.create_device = [](std::size_t rank) { return create_cuda_device({.index = static_cast<int>(rank)}); };
-  setup.open_pipeline = open_demo;
+  setup.open_pipeline = [](const ModelGroups&) { return open_demo(); };
   setup.offload = {.stream = true, .poison_released = true};
-  setup.replicas = 2;
-  setup.gathers_weights = gathers_weights;
+  setup.topology = Topology({.data = 2});
+  setup.connector = connect_gpus(2, 0);
+  if (gathers_weights) setup.weights = GroupKind::offload;
   setup.chunks = chunks;
-  setup.connect = [](std::size_t) { return create_nccl_group("weights", {0, 1}); };
   return setup;
 }
 
@@ -71,7 +71,7 @@ TEST_P(GpuRanked, RequestsEndAsTheyDoAlone) {
 TEST_F(GpuRanked, ARankThatFailsTakesItsGroupDownWithItsReason) {
   int passes = 0;
   const auto begin = std::chrono::steady_clock::now();
-  const RankedRun run = run_on_ranks(two_gpus(true, 1), two_requests(), [&] {
+  const RankedRun run = run_on_ranks(two_gpus(true, 1), two_requests(), [&](const RankedProgress&) {
     if (++passes == 2) throw Error(ErrorCode::corrupt, "planted");
   });
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));

@@ -74,9 +74,10 @@ TEST(RankedFaults, ARankThatCannotStartEndsTheOthers) {
 TEST(RankedFaults, AnInterruptionBehindAnyPassEndsTheGroup) {
   for (std::size_t passes = 1; passes <= 6; ++passes) {
     std::size_t seen = 0;
-    const RankedRun run = run_on_ranks(tiny_ranks(kReplicas, streamed(), 1), ragged_requests(), [&] {
-      if (++seen == passes) fail(ErrorCode::cancelled, "planted interruption");
-    });
+    const RankedRun run =
+        run_on_ranks(tiny_ranks(kReplicas, streamed(), 1), ragged_requests(), [&](const RankedProgress&) {
+          if (++seen == passes) fail(ErrorCode::cancelled, "planted interruption");
+        });
     EXPECT_EQ(seen, passes);
     expect_group_ended(run, 0, ErrorCode::cancelled, "planted interruption");
   }
@@ -93,7 +94,7 @@ TEST(RankedFaults, ARankThatHangsIsNamedInBoundedTime) {
       };
     return options;
   });
-  setup.collective_limit = std::chrono::milliseconds(300);
+  setup.connector = connect_threads(2, std::chrono::milliseconds(300));
   const RankedRun run = run_on_ranks(setup, {small_request()});
   for (const RankReport& report : run.ranks) {
     ASSERT_TRUE(report.fault);
@@ -102,8 +103,9 @@ TEST(RankedFaults, ARankThatHangsIsNamedInBoundedTime) {
 }
 
 TEST(RankedFaults, AnyExceptionEndsTheGroup) {
-  const RankedRun run = run_on_ranks(tiny_ranks(kReplicas, streamed(), 1), ragged_requests(),
-                                     [] { throw std::runtime_error("planted, of another type"); });
+  const RankedRun run =
+      run_on_ranks(tiny_ranks(kReplicas, streamed(), 1), ragged_requests(),
+                   [](const RankedProgress&) { throw std::runtime_error("planted, of another type"); });
   expect_group_ended(run, 0, ErrorCode::internal, "planted, of another type");
 }
 

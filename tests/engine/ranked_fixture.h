@@ -1,6 +1,9 @@
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,16 +15,19 @@
 
 namespace lamina::test {
 
-/// Replicas of the demo model on CPU devices.
+/// Replicas of the demo model on CPU devices, rank-local where `chunks` is 0.
 inline RankedSetup tiny_ranks(std::size_t replicas, const OffloadOptions& offload, std::size_t chunks,
                               const std::function<CpuDeviceOptions(std::size_t rank)>& device = {}) {
-  return {.create_device =
-              [device](std::size_t rank) { return create_cpu_device(device ? device(rank) : CpuDeviceOptions{}); },
-          .open_pipeline = [] { return open_pipeline(ModelFolder::open(tiny_shapes())); },
-          .offload = offload,
-          .replicas = replicas,
-          .gathers_weights = chunks > 0,
-          .chunks = chunks};
+  return {
+      .topology = Topology({.data = replicas}),
+      .connector = connect_threads(replicas, std::chrono::minutes(10)),
+      .create_device =
+          [device](std::size_t rank) { return create_cpu_device(device ? device(rank) : CpuDeviceOptions{}); },
+      .open_pipeline =
+          [](const ModelGroups& groups) { return open_pipeline(ModelFolder::open(tiny_shapes()), {.groups = groups}); },
+      .offload = offload,
+      .weights = chunks > 0 ? std::optional(GroupKind::offload) : std::nullopt,
+      .chunks = std::max<std::size_t>(chunks, 1)};
 }
 
 /// Small requests that differ in steps, size, guidance and seed.

@@ -71,8 +71,8 @@ std::string why_unusable(int index) {
 
 }  // namespace cuda
 
-std::string cuda_unavailable_reason() {
-  return cuda::why_unusable(0);
+std::string cuda_unavailable_reason(int index) {
+  return cuda::why_unusable(index);
 }
 
 }  // namespace lamina

@@ -29,7 +29,7 @@ inline constexpr std::size_t kCudaLibraryRoom = std::size_t{512} << 20;
 /// old, there is no such device, or the device is not of the architecture that this build has code for.
 std::unique_ptr<Device> create_cuda_device(CudaDeviceOptions options = {});
 
-/// Why there is no CUDA device 0 here, in one sentence; empty where there is one.
-std::string cuda_unavailable_reason();
+/// Why this build cannot use CUDA device `index` here, in one sentence; empty where it can.
+std::string cuda_unavailable_reason(int index = 0);
 
 }  // namespace lamina

@@ -35,6 +35,14 @@ void warn_of_dtype(const ModelFolder& folder, std::string_view component, const 
   if (const auto text = dtype_disagreement(read_config(folder, component), checkpoint)) spdlog::warn(*text);
 }
 
+/// Throws not_implemented where several ranks are to compute a sample together.
+void refuse_groups(const ModelGroups& groups) {
+  if (groups.tensor != nullptr)
+    fail(ErrorCode::not_implemented, "--tensor-parallel-size {}: the model runs whole", groups.tensor->size());
+  if (groups.sequence != nullptr)
+    fail(ErrorCode::not_implemented, "--usp {}: the model takes all tokens of a sample", groups.sequence->size());
+}
+
 }  // namespace
 
 Flux2Model::Text::Text(const ModelFolder& folder)
@@ -61,6 +69,7 @@ Flux2Model::Flux2Model(const ModelFolder& folder, const PipelineOptions& options
       transformer_config_(Flux2Config::read(read_config(folder, "transformer"))),
       transformer_stored_as_(flux2_stored_forms(transformer_config_, transformer_checkpoint_)),
       transformer_(transformer_config_, stored_dtypes(transformer_checkpoint_, transformer_stored_as_)) {
+  refuse_groups(options.groups);
   if (opens_text_encoder_ && folder.find("text_encoder") != nullptr) text_.emplace(folder);
   if (folder.find("vae") != nullptr) {
     vae_.emplace(folder);

@@ -1,0 +1,130 @@
+#include "cli/generate_on_ranks.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <filesystem>
+#include <optional>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "cli/interruption.h"
+#include "cli/progress_bar.h"
+#include "engine/first_fault.h"
+#include "engine/milliseconds.h"
+#include "engine/ranked_setup.h"
+#include "engine/result_files.h"
+
+namespace lamina {
+namespace {
+
+/// One for each line that is not empty.
+std::vector<GenerateRequest> read_requests(const GenerateFlags& flags) {
+  if (flags.prompts.empty()) return {flags.request};
+  std::vector<GenerateRequest> requests;
+  std::istringstream lines(read_text_file(flags.prompts));
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (line.empty()) continue;
+    requests.push_back(flags.request);
+    requests.back().prompt = line;
+  }
+  if (requests.empty()) fail(ErrorCode::invalid_argument, "--prompts {}: the file has no prompt", flags.prompts);
+  return requests;
+}
+
+/// "fox.png", or "fox-1.png", "fox-2.png", ... for several prompts.
+std::vector<std::string> picture_names(const GenerateFlags& flags, std::size_t count) {
+  if (flags.prompts.empty()) return {flags.output};
+  const std::filesystem::path output(flags.output);
+  std::vector<std::string> names;
+  for (std::size_t i = 1; i <= count; ++i)
+    names.push_back(
+        (output.parent_path() / fmt::format("{}-{}{}", output.stem().string(), i, output.extension().string()))
+            .string());
+  return names;
+}
+
+/// The files of a run, opened before any work so that a path that cannot be written is refused at once.
+struct RankedFiles {
+  RankedFiles(const GenerateFlags& flags, const std::vector<std::string>& names) {
+    for (const std::string& name : names) {
+      refuse_shared_file("--report", flags.report, "--output", name);
+      refuse_shared_file("--save-tensors", flags.save_tensors, "--output", name);
+      pictures.emplace_back(name);
+    }
+    refuse_shared_file("--report", flags.report, "--save-tensors", flags.save_tensors);
+    if (!flags.save_tensors.empty()) tensors.emplace(flags.save_tensors);
+    if (!flags.report.empty()) report.emplace(flags.report);
+  }
+
+  std::vector<AtomicFile> pictures;
+  std::optional<AtomicFile> tensors;  ///< of the only one
+  std::optional<AtomicFile> report;
+};
+
+/// Pictures that were made.
+void write_results(const RankedRun& run, const std::vector<std::string>& names, RankedFiles& files) {
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const RankedOutcome& outcome = run.outcomes[i];
+    if (!outcome.result) continue;
+    write_png(std::move(files.pictures[i]), *outcome.result);
+    if (files.tensors) write_tensors(std::move(*files.tensors), *outcome.result);
+    fmt::print("{}\n  {:<22}{}\n", names[i], "rank", outcome.rank);
+  }
+  if (files.report) write_text(std::move(*files.report), report_json(run));
+}
+
+void print_ranks(const RankedRun& run) {
+  for (std::size_t i = 0; i < run.ranks.size(); ++i) {
+    const RankTotals& totals = run.ranks[i].totals;
+    fmt::print("  {:<22}{} passes, {} copied, {} gathered, stall {:.1f} ms, weights on the host {}\n",
+               fmt::format("rank {}", run.local.first + i), totals.passes, format_size(totals.copied_bytes),
+               format_size(totals.gathered_bytes), milliseconds(totals.stall), format_size(totals.host_bytes));
+  }
+}
+
+/// Throws why pictures are missing, naming each; the first reason's code is that of all.
+void fail_for_missing(const RankedRun& run, const std::vector<std::string>& names) {
+  for (const RankReport& rank : run.ranks)
+    if (rank.fault) throw as_reason(*rank.fault);
+  std::optional<ErrorCode> code;
+  std::vector<std::string> reasons;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (const std::optional<Failure>& failure = run.outcomes[i].failure) {
+      code = code.value_or(failure->code);
+      reasons.push_back(fmt::format("{}: {}", names[i], failure->message));
+    }
+  if (code) throw Error(*code, fmt::format("{}", fmt::join(reasons, "; ")));
+}
+
+}  // namespace
+
+void generate_on_ranks(const GenerateFlags& flags, const EngineConfig& config) {
+  if (!flags.trace.empty())
+    fail(ErrorCode::invalid_argument, "--trace: only a run of one rank and one prompt is traced; drop it");
+  const std::vector<GenerateRequest> requests = read_requests(flags);
+  const std::vector<std::string> names = picture_names(flags, requests.size());
+  std::vector<std::string> notes;
+  const RankedSetup setup = ranked_setup(flags.ranks.parsed(config), notes);
+  for (const std::string& note : notes) spdlog::info(note);
+  RankedFiles files(flags, names);
+  RankedRun run;
+  {
+    ProgressBar bar;
+    run = run_on_ranks(setup, requests, [&](const RankedProgress& progress) {
+      bar.show_passes(progress.passes, progress.total);
+      stop_if_interrupted();
+    });
+  }
+  write_results(run, names, files);
+  print_ranks(run);
+  fail_for_missing(run, names);
+}
+
+}  // namespace lamina

@@ -1,0 +1,23 @@
+#include "base/json.h"
+#include "engine/milliseconds.h"
+#include "engine/ranked_run.h"
+
+namespace lamina {
+
+std::string report_json(const RankedRun& run) {
+  Json report;
+  for (std::size_t i = 0; i < run.ranks.size(); ++i) {
+    const RankTotals& totals = run.ranks[i].totals;
+    report["ranks"].push_back({{"rank", run.local.first + i},
+                               {"passes", totals.passes},
+                               {"copied_bytes", totals.copied_bytes},
+                               {"gathered_bytes", totals.gathered_bytes},
+                               {"stall_ms", milliseconds(totals.stall)},
+                               {"host_bytes", totals.host_bytes}});
+  }
+  for (const CouplingReport& coupling : run.coupling)
+    report["coupling"].push_back({{"passes", coupling.passes}, {"loss", coupling.loss()}});
+  return report.dump(2) + "\n";
+}
+
+}  // namespace lamina

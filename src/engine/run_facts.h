@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/host_exchange.h"
+#include "lamina/generate.h"
+#include "pipelines/pipeline.h"
+
+namespace lamina {
+
+struct RankedSetup;
+
+/// What all ranks must have been started with alike, by name: processes parse their flags each by themselves.
+using RunFacts = std::vector<std::pair<std::string, std::string>>;
+
+RunFacts facts_of(const RankedSetup& setup, const std::vector<GenerateRequest>& requests);
+/// Tells a model from others: its parts, and every weight's name, dtype and shape.
+std::string fingerprint(const std::vector<ModelPart>& parts);
+
+/// One round of a group: throws incompatible on all ranks alike, naming rank, fact and both values, unless the ranks,
+/// which these are of the world, have the same facts.
+void agree_on(const RunFacts& facts, HostExchange& rounds, std::span<const std::size_t> ranks);
+
+}  // namespace lamina

@@ -1,0 +1,60 @@
+#include "engine/micro_ranks.h"
+
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+
+#include "engine/engine_fixture.h"
+#include "pipelines/registry.h"
+#include "test_data.h"
+#include "weights/model_folder.h"
+
+namespace lamina::test {
+
+namespace fs = std::filesystem;
+
+fs::path micro_transformer(const fs::path& folder, int double_blocks, int single_blocks) {
+  const fs::path model = folder / ("micro-" + std::to_string(double_blocks) + "-" + std::to_string(single_blocks));
+  fs::create_directories(model / "transformer");
+  fs::create_symlink(tiny_shapes() / "scheduler", model / "scheduler");
+  nlohmann::json index = nlohmann::json::parse(std::ifstream(tiny_shapes() / "model_index.json"));
+  for (const char* component : {"text_encoder", "tokenizer", "vae"}) index.erase(component);
+  std::ofstream(model / "model_index.json") << index;
+  const fs::path fixtures = test_data::fixtures() / "flux2";
+  nlohmann::json config = nlohmann::json::parse(std::ifstream(fixtures / "micro_config.json"));
+  config["num_layers"] = double_blocks;
+  config["num_single_layers"] = single_blocks;
+  std::ofstream(model / "transformer" / "config.json") << config;
+  fs::create_symlink(fixtures / "micro_model.safetensors",
+                     model / "transformer" / "diffusion_pytorch_model.safetensors");
+  return model;
+}
+
+RankedConfig micro_ranks(const fs::path& model, const ParallelSizes& sizes) {
+  RankedConfig config;
+  config.engine.model = model;
+  config.engine.device = "cpu";
+  config.engine.load_text_encoder = false;
+  config.engine.poison_released = true;
+  config.parallel.sizes = sizes;
+  return config;
+}
+
+GenerateRequest micro_request(std::uint64_t seed, std::int64_t columns, std::int64_t steps) {
+  GenerateRequest request;
+  request.prompt_embeds_seed = seed;
+  request.seed = seed;
+  request.height = 16;
+  request.width = 16 * columns;
+  request.num_inference_steps = steps;
+  request.guidance_scale = 1.0;
+  request.output_type = OutputType::latent;
+  return request;
+}
+
+std::vector<float> lone_latents(const fs::path& model, const GenerateRequest& request) {
+  Generator generator(create_cpu_device({}), open_pipeline(ModelFolder::open(model), {.text_encoder = false}), {});
+  return tensor_of(generator.generate(request), "latents").values;
+}
+
+}  // namespace lamina::test

@@ -1,0 +1,63 @@
+#include "engine/ranked_matrix.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "engine/engine_fixture.h"
+#include "engine/micro_ranks.h"
+
+namespace lamina::test {
+namespace {
+
+constexpr double kTolerance = 1e-4;
+
+/// They differ in steps and size; one has an odd number of tokens.
+std::vector<GenerateRequest> matrix_requests() {
+  return {micro_request(1, 3, 2), micro_request(2, 2, 1), micro_request(3, 4, 1)};
+}
+
+void expect_cell_holds(const MatrixCell& cell, const std::filesystem::path& model,
+                       const std::vector<std::vector<float>>& expected) {
+  std::vector<std::string> notes;
+  const RankedSetup setup = ranked_setup(cell.config(model), notes);
+  const RankedRun run = run_on_ranks(setup, matrix_requests());
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const RankedOutcome& outcome = run.outcomes[i];
+    ASSERT_TRUE(outcome.result) << (outcome.failure ? outcome.failure->message : "no result and no reason");
+    const std::vector<float>& latents = tensor_of(*outcome.result, "latents").values;
+    if (cell.divides_samples())
+      EXPECT_LE(largest_difference(latents, expected[i]), kTolerance) << "request " << i;
+    else
+      EXPECT_EQ(latents, expected[i]) << "request " << i;
+  }
+  for (const RankReport& rank : run.ranks)
+    EXPECT_EQ(rank.totals.gathered_bytes > 0, setup.weights.has_value() && cell.values[MatrixCell::residents] + 1 < 3);
+}
+
+}  // namespace
+
+std::vector<MatrixRow> rows_of(const std::vector<MatrixCell>& cells) {
+  std::map<std::string, MatrixRow> rows;
+  for (const MatrixCell& cell : cells) {
+    MatrixRow& row = rows[topology_name(cell)];
+    row.name = topology_name(cell);
+    row.cells.push_back(cell);
+  }
+  std::vector<MatrixRow> result;
+  for (auto& [name, row] : rows) result.push_back(std::move(row));
+  return result;
+}
+
+void expect_row_holds(const MatrixRow& row) {
+  const ScratchFolder scratch;
+  const std::filesystem::path model = micro_transformer(scratch.path());
+  std::vector<std::vector<float>> expected;
+  for (const GenerateRequest& request : matrix_requests()) expected.push_back(lone_latents(model, request));
+  for (const MatrixCell& cell : row.cells) {
+    SCOPED_TRACE(to_string(cell));
+    expect_cell_holds(cell, model, expected);
+  }
+}
+
+}  // namespace lamina::test

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/matrix_cell.h"
+
+namespace lamina::test {
+
+/// Cells of one topology, which run one behind the other.
+struct MatrixRow {
+  std::string name;
+  std::vector<MatrixCell> cells;
+};
+
+std::vector<MatrixRow> rows_of(const std::vector<MatrixCell>& cells);
+
+/// Every cell serves the same requests; each ends with the bytes of its lone run on one device, or where ranks compute
+/// it together, within 1e-4.
+void expect_row_holds(const MatrixRow& row);
+
+}  // namespace lamina::test
