@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cstddef>
+#include <optional>
 #include <string>
 
 #include "engine/ranked_setup.h"
@@ -12,13 +14,14 @@ namespace lamina {
 struct RankFlags {
   ParallelConfig parallel;
   std::size_t gather_chunks = 1;
+  std::optional<std::size_t> ranks_per_process;
   std::string wave_policy = "ragged";
   std::string residents_with_gather = "keep";
 
   /// To a command that has the engine's flags.
   void add_to(CLI::App& command);
-  /// Whether they ask for other than one rank.
-  bool are_several() const { return parallel.sizes != ParallelSizes{}; }
+  /// Whether they, or a launcher, ask for other than one rank.
+  bool are_several() const;
   /// After parsing.
   RankedConfig parsed(const EngineConfig& engine) const;
 

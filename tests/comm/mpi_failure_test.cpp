@@ -58,12 +58,12 @@ TEST(ProcessFailures, RanksThatDisagreeAreNamed) {
 }
 
 TEST(ProcessFailures, OneRanksReasonEndsAll) {
+  const std::string reason = "corrupt: rank 1 failed, and with it its group: planted: a bad file";
   const MpiRun round = run_scenario("abort in a round", 3, 1);
-  expect_ended(round, 3, 1, 2, "corrupt: ", 99);
-  EXPECT_EQ(count(round.text, "lamina: corrupt: process 1 (rank 1) failed: planted: a bad file\n"), 2U) << round.text;
-  EXPECT_EQ(count(round.text, "lamina: corrupt: planted: a bad file\n"), 1U) << round.text;
-  expect_ended(run_scenario("abort in a round", 2, 2), 2, 2, 2, "planted: a bad file");
-  expect_ended(run_scenario("abort in a collective", 2, 2), 2, 2, 2, "out_of_device_memory: ");
+  expect_ended(round, 3, 1, 2, reason);
+  EXPECT_EQ(count(round.text, "lamina: " + reason + "\n"), 3U) << round.text;
+  expect_ended(run_scenario("abort in a round", 2, 2), 2, 2, 2, reason);
+  expect_ended(run_scenario("abort in a collective", 2, 2), 2, 2, 2, "out_of_device_memory: rank 1 failed, ");
 }
 
 TEST(ProcessFailures, ARankThatLeftEndsTheOthers) {
@@ -79,14 +79,22 @@ TEST(ProcessFailures, ARankThatHangsIsNamed) {
 TEST(ProcessFailures, AnExceptionBetweenGroupsEndsTheOthers) {
   const MpiRun run = run_scenario("exception", 2, 1);
   EXPECT_THAT(run.text, HasSubstr("lamina: not_found: planted: no such model"));
-  EXPECT_THAT(run.text, HasSubstr("lamina: internal: process 1 (rank 1) failed: an exception ended it"));
+  EXPECT_THAT(run.text, HasSubstr("lamina: internal: rank 1 failed, and with it its group: an exception ended"));
+}
+
+TEST(ProcessFailures, ProcessesWithOtherNumbersOfRanksAreNamed) {
+  const MpiRun run = run_scenario("unequal", 2, 1);
+  EXPECT_THAT(run.text, HasSubstr("2 ranks in process 1, but 1 in process 0; start all alike"));
+  EXPECT_THAT(run.text, HasSubstr("process 0 exits with 2"));
+  EXPECT_THAT(run.text, HasSubstr("process 1 exits with 2"));
 }
 
 TEST(ProcessFailures, AKilledProcessIsNamedByAllSurvivors) {
   expect_ended(run_scenario("kill in a collective", 3, 1), 3, 1, 1,
-               "device: process 1 (rank 1) is gone: no sign of life for 1 s", 1);
+               "device: rank 1 failed, and with it its group: process 1 (rank 1) is gone: no sign of life for 1 s", 1);
   expect_ended(run_scenario("kill in a round", 2, 2), 2, 2, 1,
-               "device: process 0 (ranks 0..1) is gone: no sign of life for 1 s", 0);
+               "device: rank 0 failed, and with it its group: process 0 (ranks 0..1) is gone: no sign of life for 1 s",
+               0);
 }
 
 TEST(ProcessFailures, WithoutRecoveryMpirunEndsTheSurvivors) {

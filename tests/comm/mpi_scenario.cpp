@@ -12,7 +12,9 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "comm/launched_process.h"
 #include "comm/process_ranks.h"
+#include "comm/rank_failure.h"
 
 namespace lamina::test {
 namespace {
@@ -86,6 +88,7 @@ const std::map<std::string, Scenario>& scenarios() {
          rounds.all_gather({});
        }},
       {"exception", [](LocalRank&, HostExchange& rounds) { rounds.all_gather({}); }},
+      {"unequal", [](LocalRank&, HostExchange& rounds) { rounds.all_gather({}); }},
   };
   return all;
 }
@@ -96,13 +99,15 @@ void run_rank(const Scenario& scenario, LocalRank& mine, HostExchange& rounds) {
     scenario(mine, rounds);
     mine.stream->synchronize();
   } catch (const Error& error) {
-    mine.communicator->abort(error);
-    rounds.abort(error);
-    throw;
+    const Error reason = failed_rank(error) ? error : rank_failure(mine.rank, error);
+    mine.communicator->abort(reason);
+    rounds.abort(reason);
+    throw reason;
   }
 }
 
 int run(const std::string& name, std::size_t ranks_per_process) {
+  if (name == "unequal" && launched_process()->index == 1) ranks_per_process = 2;
   const std::unique_ptr<RankConnector> world =
       connect_processes({.ranks_per_process = ranks_per_process,
                          .collective_limit = name == "hang" ? std::optional(milliseconds(400)) : std::nullopt,

@@ -1,11 +1,11 @@
 #include "comm/mpi/lifeline.h"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 #include "base/error.h"
 #include "comm/mpi/mpi_call.h"
+#include "comm/rank_failure.h"
 
 namespace lamina::mpi {
 namespace {
@@ -29,7 +29,8 @@ Lifeline::Lifeline(const Processes& processes, milliseconds silence_limit, std::
       beat_interval_(std::min(silence_limit / kBeatsPerLimit, kLongestInterval)),
       fate_(std::move(fate)),
       peers_(processes.count - 1),
-      watched_at_(Clock::now()) {
+      watched_at_(Clock::now()),
+      beat_(make(Message::Kind::beat)) {
   for (std::size_t i = 0; i < peers_.size(); ++i) {
     peers_[i].process = i < processes.index ? i : i + 1;
     listen_to(peers_[i]);
@@ -43,6 +44,10 @@ bool Lifeline::advance() {
   beat(now);
   if (fate_->reason()) tell();
   return heard;
+}
+
+Lifeline::Message Lifeline::make(Message::Kind kind) const {
+  return {.kind = kind, .ranks_per_process = processes_.ranks_per_process};
 }
 
 void Lifeline::listen_to(Peer& peer) {
@@ -65,6 +70,11 @@ bool Lifeline::hear() {
 
 void Lifeline::understand(Peer& peer) {
   const Message& message = peer.incoming;
+  if (message.ranks_per_process != processes_.ranks_per_process)
+    end(peer,
+        Error(ErrorCode::incompatible,
+              fmt::format("{} ranks in process {}, but {} in process {}; start all alike", message.ranks_per_process,
+                          peer.process, processes_.ranks_per_process, processes_.index)));
   switch (message.kind) {
     case Message::Kind::beat: return;
     case Message::Kind::goodbye: peer.said_goodbye = true; return;
@@ -80,11 +90,14 @@ void Lifeline::watch_silence(Clock::time_point now) {
   for (Peer& peer : peers_) {
     peer.silence += step;
     if (peer.silence < silence_limit_ || fate_->reason()) continue;
-    has_seen_silence_ = true;
-    fate_->end(
+    end(peer,
         Error(ErrorCode::device, fmt::format("{} is gone: no sign of life for {} s", processes_.name_of(peer.process),
                                              std::chrono::duration<double>(silence_limit_).count())));
   }
+}
+
+void Lifeline::end(const Peer& peer, const Error& failure) {
+  fate_->end(rank_failure(peer.process * processes_.ranks_per_process, failure));
 }
 
 /// Where the last beat has not been taken yet, it will do.
@@ -98,20 +111,18 @@ void Lifeline::beat(Clock::time_point now) {
             "MPI_Isend");
 }
 
-/// Whoever found the reason tells all others; what all find, and what came from elsewhere, needs no sender's name.
+/// Whoever found the reason tells all others.
 void Lifeline::tell() {
   if (std::exchange(has_told_, true) || is_told_by_others_) return;
   const Error reason = *fate_->reason();
-  const std::string text = has_seen_silence_
-                               ? reason.message()
-                               : fmt::format("{} failed: {}", processes_.name_of(processes_.index), reason.message());
-  last_word_ = {.kind = Message::Kind::failure, .code = static_cast<std::uint32_t>(reason.code())};
-  text.copy(last_word_.text.data(), last_word_.text.size() - 1);
+  last_word_ = make(Message::Kind::failure);
+  last_word_.code = static_cast<std::uint32_t>(reason.code());
+  reason.message().copy(last_word_.text.data(), last_word_.text.size() - 1);
   send_last_word();
 }
 
 void Lifeline::say_goodbye() {
-  last_word_ = {.kind = Message::Kind::goodbye};
+  last_word_ = make(Message::Kind::goodbye);
   send_last_word();
 }
 

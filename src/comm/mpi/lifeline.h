@@ -21,7 +21,8 @@ constexpr int kLifelineTag = 0;
 /// to MPI uses it, all the time, so that nothing else that a process does looks like silence.
 class Lifeline {
  public:
-  /// A process that is silent for `silence_limit` ends `fate`; so does one that says that it failed.
+  /// A process that is silent for `silence_limit` ends `fate`; so does one that says that it failed, and one that has
+  /// another number of ranks.
   Lifeline(const Processes& processes, std::chrono::milliseconds silence_limit, std::shared_ptr<SharedFate> fate);
 
   /// Listens and speaks. True where something came.
@@ -44,7 +45,8 @@ class Lifeline {
     enum class Kind : std::uint32_t { beat, failure, goodbye };
     Kind kind = Kind::beat;
     std::uint32_t code = 0;  ///< of a failure
-    std::array<char, 1016> text{};
+    std::uint64_t ranks_per_process = 0;
+    std::array<char, 1008> text{};
   };
   struct Peer {
     std::size_t process = 0;
@@ -55,12 +57,14 @@ class Lifeline {
     bool said_goodbye = false;
   };
 
+  Message make(Message::Kind kind) const;
   void listen_to(Peer& peer);
   bool hear();
   void understand(Peer& peer);
   void watch_silence(Clock::time_point now);
   void beat(Clock::time_point now);
   void tell();
+  void end(const Peer& peer, const Error& failure);
   void send_last_word();
 
   const Processes processes_;
@@ -74,7 +78,6 @@ class Lifeline {
   Message last_word_;  // failure or goodbye
   std::vector<MPI_Request> sending_last_word_;
   bool is_told_by_others_ = false;
-  bool has_seen_silence_ = false;
   bool has_told_ = false;
 };
 

@@ -9,6 +9,7 @@
 #include "comm/mpi/process_world.h"
 #include "comm/nccl/nccl_communicator.h"
 #include "comm/rank_connector.h"
+#include "comm/rank_failure.h"
 
 namespace lamina {
 namespace mpi {
@@ -25,7 +26,8 @@ class ProcessConnector final : public RankConnector {
   /// Where an exception destroys it, nobody may have told the others that this process comes no more.
   ~ProcessConnector() override {
     if (std::uncaught_exceptions() > exceptions_)
-      world_->fate()->end(Error(ErrorCode::internal, "an exception ended it before its groups were done"));
+      world_->fate()->end(
+          rank_failure(local_ranks().first, Error(ErrorCode::internal, "an exception ended its process")));
   }
 
   std::size_t world_size() const noexcept override { return world_->processes().count * options_.ranks_per_process; }
