@@ -47,7 +47,8 @@ void print_mode(const char* model, std::size_t replicas, std::int64_t side, std:
     requests[i].output_type = OutputType::latent;
   }
   std::vector<Clock::time_point> ends;
-  const RankedRun run = run_on_ranks(setup, requests, [&](const RankedProgress&) { ends.push_back(Clock::now()); });
+  const RankedRun run = run_on_ranks(
+      setup, requests, {.passed = [&](const RankedProgress&) { ends.push_back(Clock::now()); }, .is_cancelled = {}});
   for (const RankedOutcome& outcome : run.outcomes)
     if (outcome.failure) throw Error(outcome.failure->code, outcome.failure->message);
 

@@ -98,6 +98,7 @@ void throw_first_fault(const RankedRun& run) {
 
 /// Throws why pictures are missing, naming each; the first reason's code is that of all.
 void fail_for_missing(const RankedRun& run, const std::vector<std::string>& names) {
+  stop_if_interrupted();
   std::optional<ErrorCode> code;
   std::vector<std::string> reasons;
   for (std::size_t i = 0; i < names.size(); ++i)
@@ -108,13 +109,17 @@ void fail_for_missing(const RankedRun& run, const std::vector<std::string>& name
   if (code) throw Error(*code, fmt::format("{}", fmt::join(reasons, "; ")));
 }
 
-RankedRun run_with_progress(const RankedSetup& setup, const std::vector<GenerateRequest>& requests, bool shows) {
+/// Interrupted, the first process cancels what is open; another one can only end, and all with it.
+RankedRun run_with_progress(const RankedSetup& setup, const std::vector<GenerateRequest>& requests, bool is_first) {
   std::optional<ProgressBar> bar;
-  if (shows) bar.emplace();
-  return run_on_ranks(setup, requests, [&](const RankedProgress& progress) {
-    if (bar) bar->show_passes(progress.passes, progress.total);
-    stop_if_interrupted();
-  });
+  if (is_first) bar.emplace();
+  return run_on_ranks(setup, requests,
+                      {.passed =
+                           [&](const RankedProgress& progress) {
+                             if (bar) bar->show_passes(progress.passes, progress.total);
+                             if (!is_first) stop_if_interrupted();
+                           },
+                       .is_cancelled = [](std::size_t) { return interruption() != 0; }});
 }
 
 }  // namespace

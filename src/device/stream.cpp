@@ -25,6 +25,11 @@ void Stream::copy_to_host_async(std::byte* host_destination, const std::byte* de
   copy_async(CopyDirection::to_host, host_destination, device_source, size_bytes, label);
 }
 
+void Stream::copy_within_device_async(std::byte* destination, const std::byte* source, std::size_t size_bytes,
+                                      std::string_view label) {
+  copy_async(CopyDirection::within_device, destination, source, size_bytes, label);
+}
+
 void Stream::copy_async(CopyDirection direction, std::byte* destination, const std::byte* source,
                         std::size_t size_bytes, std::string_view label) {
   if (size_bytes == 0) return;

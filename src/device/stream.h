@@ -13,7 +13,7 @@ namespace lamina {
 class Device;
 class Event;
 
-enum class CopyDirection { to_device, to_host };
+enum class CopyDirection { to_device, to_host, within_device };
 
 /// An in-order queue of device work. All `_async` calls return before the work is done; one thread launches. The first
 /// error of queued work is kept and thrown by the next `synchronize`; work queued behind it is skipped, though on a GPU
@@ -36,6 +36,9 @@ class Stream {
                             std::string_view label);
   void copy_to_host_async(std::byte* host_destination, const std::byte* device_source, std::size_t size_bytes,
                           std::string_view label);
+  /// Copies between places of the device that do not overlap. Throws as `copy_to_device_async` does.
+  void copy_within_device_async(std::byte* destination, const std::byte* source, std::size_t size_bytes,
+                                std::string_view label);
   /// Sets every byte.
   void fill_async(std::byte* device_destination, std::size_t size_bytes, std::byte value, std::string_view label);
 

@@ -99,7 +99,7 @@ void GroupSchedule::apply_vote(Entry& entry, const ReserveVote& vote, Decision& 
   }
   entry.impossible[entry.replica] = true;
   if (std::find(entry.impossible.begin(), entry.impossible.end(), false) != entry.impossible.end()) return;
-  fail_entry(entry, {ErrorCode::out_of_device_memory, vote.reason});
+  fail_entry(entry, vote.failure);
 }
 
 void GroupSchedule::fail_entry(Entry& entry, Failure failure) {

@@ -9,26 +9,36 @@
 #include "offload/staging.h"
 
 namespace lamina {
+namespace {
+
+/// What comes to the device to stay comes part by part, through staging that goes with the part.
+std::size_t loading_staging(const std::vector<ModelPart>& parts, const ResidencyOptions& residency) {
+  std::size_t largest = 0;
+  for (const ModelPart& part : parts)
+    largest = std::max(largest, residency.stream ? GatheredSource::loading_bytes(part.plan, residency.sharding)
+                                                 : MappedSource::staging_bytes(part.plan));
+  return largest;
+}
+
+}  // namespace
 
 std::vector<MemoryNeed> loading_need(const std::vector<ModelPart>& parts, const std::vector<HostWeightPlan>& plans,
-                                     const OffloadOptions& options, const Sharding& sharding) {
+                                     const ResidencyOptions& residency) {
+  // Made when the staging of the last part is gone.
   const std::size_t upload = StagingUploader::host_bytes(StageRunner::kUploadBufferBytes);
+  if (!residency.stream || residency.shards == ShardPlace::device)
+    return {{"staging", std::max(upload, loading_staging(parts, residency))}};
   std::size_t weights = 0;
-  std::size_t mapped_staging = 0;
-  std::size_t largest_staging = 0;
+  std::size_t staging = upload;
   for (std::size_t part = 0; part < parts.size(); ++part) {
-    const std::size_t staging = MappedSource::staging_bytes(parts[part].plan);
-    largest_staging = std::max(largest_staging, staging);
-    if (sharding.ranks > 1)
-      weights += GatheredSource::shard_bytes(parts[part].plan, sharding);
+    if (residency.sharding.ranks > 1)
+      weights += GatheredSource::shard_bytes(parts[part].plan, residency.sharding);
     else if (plans[part].backing == HostBacking::checkpoint_mmap)
-      mapped_staging += staging;
+      staging += MappedSource::staging_bytes(parts[part].plan);
     else
       weights += PinnedSource::image_bytes(parts[part].plan);
   }
-  if (options.stream) return {{"weights", weights}, {"staging", upload + mapped_staging}};
-  // Parts are loaded one by one; the staging for uploads is made when that of the last part is gone.
-  return {{"staging", std::max(upload, largest_staging)}};
+  return {{"weights", weights}, {"staging", staging}};
 }
 
 }  // namespace lamina

@@ -9,10 +9,9 @@
 namespace lamina {
 
 /// Pinned host memory that an engine takes to load these parts and to feed its stages, from their plans alone (`plans`
-/// by part; `sharding` where this rank holds shards): at most, by part of the memory. What a request needs for its
-/// results comes on top
+/// by part): at most, by part of the memory. What a request needs for its results comes on top
 /// (`StageNeed::result_bytes`).
 std::vector<MemoryNeed> loading_need(const std::vector<ModelPart>& parts, const std::vector<HostWeightPlan>& plans,
-                                     const OffloadOptions& options, const Sharding& sharding = {});
+                                     const ResidencyOptions& residency);
 
 }  // namespace lamina

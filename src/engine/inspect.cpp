@@ -116,7 +116,7 @@ std::string part_text(const Json& part) {
 Json host_json(const std::vector<ModelPart>& parts, const std::vector<HostWeightPlan>& plans,
                const OffloadOptions& options, const EngineConfig& config) {
   Json host = host_memory_json(*process_host_memory(config.host_memory_bytes));
-  for (const MemoryNeed& need : loading_need(parts, plans, options))
+  for (const MemoryNeed& need : loading_need(parts, plans, options.residency()))
     host["loading"][need.part + "_bytes"] = need.size_bytes;
   return host;
 }

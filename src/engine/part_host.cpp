@@ -40,13 +40,15 @@ HostBackingChoice choose_backing(Device& device, const std::vector<ModelPart>& p
   if (options.host_backing != HostBackingChoice::automatic || !options.stream || device.kind() == DeviceKind::cpu)
     return options.host_backing;
   options.host_backing = HostBackingChoice::private_pages;
-  const bool fits = device.host_memory().fits_comfortably(loading_need(parts, plan_parts(parts, options), options));
+  const bool fits =
+      device.host_memory().fits_comfortably(loading_need(parts, plan_parts(parts, options), options.residency()));
   return fits ? HostBackingChoice::private_pages : HostBackingChoice::automatic;
 }
 
-/// Shards are packed once, so files are read at the start alone.
-HostBackingChoice shared_backing(const OffloadOptions& options) {
-  if (options.host_backing == HostBackingChoice::mapped)
+/// Shards are packed once, so files are read at the start alone. Where they go to the device, the choice is about
+/// nothing.
+HostBackingChoice shared_backing(const OffloadOptions& options, ShardPlace shards) {
+  if (options.host_backing == HostBackingChoice::mapped && shards == ShardPlace::host)
     fail(ErrorCode::incompatible,
          "host backing 'mapped' excludes the all-gather of weights, which keeps shards in pinned memory; use "
          "--dlo-no-use-allgather, or another --dlo-host-backing");
@@ -72,25 +74,26 @@ PartHost::PartHost(Device& device, Stream& compute, Stream& copy, const std::vec
       options_(options),
       sharing_(sharing),
       active_(parts.size()) {
-  expects(!sharing || options.stream, "weights that do not stream are shared between ranks");
-  if (!options.stream) check_weights_fit();
-  options_.host_backing = sharing ? shared_backing(options) : choose_backing(device, parts, options);
+  expects(!sharing || options.stream || has_shards_on_device(), "weights that do not stream are shared between hosts");
+  options_.stream = options.stream || has_shards_on_device();
+  if (!options_.stream || has_shards_on_device()) check_weights_fit();
+  options_.host_backing = sharing ? shared_backing(options, sharing->shards) : choose_backing(device, parts, options);
   std::vector<HostWeightPlan> plans = plan_parts(parts, options_);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const HostWeightPlan& plan = plans[i];
     backings_.push_back({plan.backing, plan.refusal, plan.reason});
-    if (options.stream && parts[i].is_transformer && plan.backing == HostBacking::private_pinned &&
+    if (options_.stream && parts[i].is_transformer && plan.backing == HostBacking::private_pinned &&
         plan.refusal != MappingRefusal::not_asked_for)
       spdlog::info("host weights are {}: {}", to_string(plan.backing), plan.reason);
   }
   device.host_memory().check_fits(
-      loading_need(parts, plans, options, sharding()), "loading the model",
-      could_be_mapped(parts, plans, options)
+      loading_need(parts, plans, residency()), "loading the model",
+      !sharing && could_be_mapped(parts, plans, options)
           ? "raise the limit, or keep the transformer in its files with --dlo-host-backing mapped"
           : "raise the limit");
   for (std::size_t part = 0; part < parts.size(); ++part) run_load_hooks(parts[part].load_hooks, plans[part].bindings);
   for (std::size_t part = 0; part < parts.size(); ++part) {
-    if (options.stream) {
+    if (options_.stream) {
       sources_.push_back(make_source(parts[part], std::move(plans[part])));
     } else {
       MappedSource source(device, parts[part].plan, std::move(plans[part].bindings));
@@ -102,33 +105,43 @@ PartHost::PartHost(Device& device, Stream& compute, Stream& copy, const std::vec
 void PartHost::check_weights_fit() const {
   const MemoryUse memory = device_.memory().use();
   std::size_t total = 0;
+  std::size_t visiting = 0;  // of the one part that is active at a time
   std::string components;
   for (std::size_t part = 0; part < parts_.size(); ++part) {
-    const std::size_t size = memory_of(part).total_bytes();
-    total += size;
-    components += fmt::format("{}{} {}", part == 0 ? "" : ", ", parts_[part].plan.component, format_size(size));
+    const PartMemory need = memory_of(part);
+    const std::size_t stays = bytes_that_stay(need);
+    total += stays;
+    visiting = std::max(visiting, need.total_bytes() - stays);
+    components += fmt::format("{}{} {}", part == 0 ? "" : ", ", parts_[part].plan.component, format_size(stays));
   }
+  total += visiting;
+  if (visiting > 0) components += fmt::format(", gathered {}", format_size(visiting));
   if (memory.limit_bytes && total > *memory.limit_bytes)
-    fail(ErrorCode::out_of_device_memory,
-         "the weights need {} on the device ({}), {} allowed{}; stream them with "
-         "--enable-distributed-layerwise-offload",
-         format_size(total), components, format_size(*memory.limit_bytes),
-         memory.limit_source.empty() ? "" : " by " + memory.limit_source);
+    fail(ErrorCode::out_of_device_memory, "the {} {} on the device ({}), {} allowed{}; {}",
+         options_.stream ? "shards of the weights need" : "weights need", format_size(total), components,
+         format_size(*memory.limit_bytes), memory.limit_source.empty() ? "" : " by " + memory.limit_source,
+         options_.stream
+             ? "more ranks hold less each, and --enable-distributed-layerwise-offload keeps shards on the host"
+             : "stream them with --enable-distributed-layerwise-offload");
 }
 
-Sharding PartHost::sharding() const noexcept {
-  return sharing_ ? Sharding{sharing_->ranks.size(), sharing_->chunks} : Sharding{};
+bool PartHost::has_shards_on_device() const noexcept {
+  return sharing_ && sharing_->shards == ShardPlace::device;
 }
 
 ResidencyOptions PartHost::residency() const {
   ResidencyOptions residency = options_.residency();
-  residency.sharding = sharding();
+  if (sharing_) {
+    residency.sharding = {sharing_->ranks.size(), sharing_->chunks};
+    residency.shards = sharing_->shards;
+  }
   return residency;
 }
 
 std::unique_ptr<UnitSource> PartHost::make_source(const ModelPart& part, HostWeightPlan plan) {
   if (sharing_)
-    return std::make_unique<GatheredSource>(device_, sharing_->ranks, part.plan, plan.bindings, sharing_->chunks);
+    return std::make_unique<GatheredSource>(device_, sharing_->ranks, part.plan, plan.bindings,
+                                            GatherOptions{sharing_->chunks, sharing_->shards});
   if (plan.backing == HostBacking::checkpoint_mmap)
     return std::make_unique<MappedSource>(device_, part.plan, std::move(plan.bindings));
   return std::make_unique<PinnedSource>(device_, part.plan, plan.bindings);
@@ -159,10 +172,14 @@ PartMemory PartHost::memory_of(std::size_t part) const {
   return plan_memory(parts_.at(part).plan, residency());
 }
 
+std::size_t PartHost::bytes_that_stay(const PartMemory& memory) const noexcept {
+  return options_.stream ? memory.shard_bytes : memory.total_bytes();
+}
+
 std::size_t PartHost::kept_bytes_besides(std::size_t part) const {
   std::size_t size = 0;
   for (std::size_t other = 0; other < parts_.size(); ++other)
-    if (other != part && active_[other] != nullptr) size += active_[other]->memory().total_bytes();
+    if (other != part) size += bytes_that_stay(memory_of(other));
   return size;
 }
 

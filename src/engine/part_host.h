@@ -33,6 +33,7 @@ struct OffloadOptions {
 struct WeightSharing {
   Communicator& ranks;  ///< of the offload group, for weights alone; at least two
   std::size_t chunks = 1;
+  ShardPlace shards = ShardPlace::host;
 };
 
 /// Where a part's weights are while it is off the device, and why not in the checkpoint's files.
@@ -57,8 +58,9 @@ class PartHost {
   /// by part before the first byte is allocated where loading, with the staging of the stages to come, cannot fit; what
   /// the parts' load hooks throw, which run next; out_of_device_memory, or what reading the checkpoint throws.
   ///
-  /// With `sharing`, only while streaming, the host keeps this rank's shards in pinned memory, and what comes to the
-  /// device is gathered: all ranks activate and traverse the same parts in the same order.
+  /// With `sharing`, pinned memory keeps this rank's shards, or the device does, and weights become whole by gathering:
+  /// all ranks activate and traverse the same parts in the same order. Shards on the host need streaming asked for;
+  /// around those on the device blocks stream in any case, and no weight stays on the host.
   PartHost(Device& device, Stream& compute, Stream& copy, const std::vector<ModelPart>& parts,
            const OffloadOptions& options, const std::optional<WeightSharing>& sharing = std::nullopt);
 
@@ -74,16 +76,17 @@ class PartHost {
   void release();
 
   PartMemory memory_of(std::size_t part) const;
-  /// Device bytes of parts that stay, other than `part`.
+  /// Device bytes that stay of parts other than `part`.
   std::size_t kept_bytes_besides(std::size_t part) const;
   const PartBacking& backing_of(std::size_t part) const { return backings_.at(part); }
   /// Host bytes held for weights.
   std::size_t host_bytes() const;
   const OffloadOptions& options() const noexcept { return options_; }
-  Sharding sharding() const noexcept;
+  bool has_shards_on_device() const noexcept;
 
  private:
   void check_weights_fit() const;
+  std::size_t bytes_that_stay(const PartMemory& memory) const noexcept;
   ResidencyOptions residency() const;
   std::unique_ptr<UnitSource> make_source(const ModelPart& part, HostWeightPlan plan);
   std::unique_ptr<ActivePart> set_up(std::size_t part, UnitSource& source);

@@ -7,6 +7,14 @@
 #include "base/error.h"
 
 namespace lamina {
+namespace {
+
+/// What a device or the program fails with is no matter of one sample.
+bool is_fault(const Error& error) {
+  return error.code() == ErrorCode::device || error.code() == ErrorCode::internal;
+}
+
+}  // namespace
 
 PassRunner::PassRunner(std::unique_ptr<Device> device, std::unique_ptr<Pipeline> pipeline,
                        const OffloadOptions& options, const std::optional<WeightSharing>& sharing)
@@ -82,11 +90,17 @@ void PassRunner::take_memory(std::size_t samples) {
 ReserveVote PassRunner::reserve(RequestId id, std::size_t request) {
   const auto slot = std::ranges::find(slot_used_, false);
   if (slot == slot_used_.end())
-    return {id, ReserveVote::Answer::not_now,
-            fmt::format("all {} samples of {} are in use", slot_used_.size(), format_size(slot_bytes_))};
-  Sample& sample = samples_[id];
-  sample.generation = pipeline_->start(requests_.at(request));
-  sample.slot = static_cast<std::size_t>(slot - slot_used_.begin());
+    return {id,
+            ReserveVote::Answer::not_now,
+            {ErrorCode::out_of_device_memory,
+             fmt::format("all {} samples of {} are in use", slot_used_.size(), format_size(slot_bytes_))}};
+  try {
+    std::unique_ptr<Generation> generation = pipeline_->start(requests_.at(request));
+    samples_[id] = {.generation = std::move(generation), .slot = static_cast<std::size_t>(slot - slot_used_.begin())};
+  } catch (const Error& error) {  // it was prepared, but a file of it has changed since
+    if (is_fault(error)) throw;
+    return {id, ReserveVote::Answer::never, {error.code(), error.message()}};
+  }
   *slot = true;
   return {id, ReserveVote::Answer::held, {}};
 }
@@ -154,6 +168,19 @@ void PassRunner::run_units(const StackPlace& place, std::span<const Seat> seats,
   stream.end_pass();
 }
 
+/// Does what may fail for the sample's values; nothing, where it has failed.
+void PassRunner::attempt(RequestId id, const std::function<void()>& work) {
+  Sample& sample = samples_.at(id);
+  if (sample.failed) return;
+  try {
+    work();
+  } catch (const Error& error) {
+    if (is_fault(error)) throw;
+    sample.failed = true;
+    failures_.push_back({id, {error.code(), error.message()}});
+  }
+}
+
 Stage& PassRunner::stage_of(const Seat& seat) {
   return *samples_.at(seat.id).generation->stages().at(seat.leg);
 }
@@ -167,26 +194,29 @@ void PassRunner::begin_leg(const Seat& seat) {
   sample.arena.emplace(activations_.data() + sample.slot * slot_bytes_, slot_bytes_);
   Stage& stage = stage_of(seat);
   stage.lay_out(*sample.arena);
-  stage.upload(stages_runner_.uploader());
+  attempt(seat.id, [&] { stage.upload(stages_runner_.uploader()); });
 }
 
 void PassRunner::end_leg(const Seat& seat, ops::OpContext& context) {
   Stage& stage = stage_of(seat);
   count_statistics();  // throws where weights did not come
   stage.run_outside(context);
-  stage.download(*compute_);
+  attempt(seat.id, [&] { stage.download(*compute_); });
   compute_->synchronize();
-  stage.collect();
+  attempt(seat.id, [&] { stage.collect(); });
 }
 
 void PassRunner::wait_for_pass() {
   pass_over_->synchronize();
 }
 
-GenerateResult PassRunner::result(RequestId id) {
-  Generation& generation = *samples_.at(id).generation;
-  GenerateResult result = generation.result();
-  result.notes = generation.notes();
+std::optional<GenerateResult> PassRunner::result(RequestId id) {
+  std::optional<GenerateResult> result;
+  attempt(id, [&] {
+    Generation& generation = *samples_.at(id).generation;
+    result = generation.result();
+    result->notes = generation.notes();
+  });
   return result;
 }
 

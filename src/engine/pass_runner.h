@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "device/device.h"
@@ -54,14 +55,19 @@ class PassRunner {
   ReserveVote reserve(RequestId id, std::size_t request);
   void release(RequestId id);
 
+  /// Samples that failed since the last call, for their values alone: whatever a stage throws while it takes them in or
+  /// out that is no fault of device or program. Such a sample runs on, on the memory it has, until it is planned no
+  /// more.
+  std::vector<SampleFailure> take_failures() { return std::exchange(failures_, {}); }
+
   /// Runs a pass with `seats`, those of this rank's replica. `close` is called once, when the next pass must be known,
   /// and gives its stack where one follows. Returns when the pass is enqueued; where a sample's leg ends with it, when
   /// that is done and its results are in.
   void run(const PassPlan& plan, std::span<const Seat> seats, const std::function<std::optional<std::size_t>()>& close);
   /// Blocks until the last pass is over on the device; throws where it failed.
   void wait_for_pass();
-  /// Of a sample whose last leg has ended, while its memory is held.
-  GenerateResult result(RequestId id);
+  /// Of a sample whose last leg has ended, while its memory is held; none where it failed.
+  std::optional<GenerateResult> result(RequestId id);
 
   /// Between passes: so far.
   RankTotals totals();
@@ -76,6 +82,7 @@ class PassRunner {
     std::unique_ptr<Generation> generation;
     std::size_t slot = 0;
     std::optional<Arena> arena;  ///< of the running leg
+    bool failed = false;
   };
 
   std::size_t stack_index(const Stage& stage) const;
@@ -84,6 +91,7 @@ class PassRunner {
   void activate(std::size_t part);
   void run_units(const StackPlace& place, std::span<const Seat> seats, ops::OpContext& context,
                  const std::function<std::optional<std::size_t>()>& close);
+  void attempt(RequestId id, const std::function<void()>& work);
   Stage& stage_of(const Seat& seat);
   bool ends_leg(const Seat& seat);
   void begin_leg(const Seat& seat);
@@ -105,6 +113,7 @@ class PassRunner {
   DeviceBuffer workspace_;
   std::vector<bool> slot_used_;
   std::map<RequestId, Sample> samples_;
+  std::vector<SampleFailure> failures_;  // not taken yet
 
   std::optional<std::size_t> active_part_;
   std::unique_ptr<Event> pass_over_;

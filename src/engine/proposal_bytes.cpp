@@ -118,16 +118,20 @@ constexpr auto kRequest = [](auto& stream, auto& request) {
   stream(request.payload);
 };
 
+constexpr auto kFailure = [](auto& stream, auto& failure) {
+  stream.enumerator(failure.code, ErrorCode::internal);
+  stream(failure.message);
+};
+
 constexpr auto kVote = [](auto& stream, auto& vote) {
   stream(vote.id);
   stream.enumerator(vote.answer, ReserveVote::Answer::never);
-  stream(vote.reason);
+  kFailure(stream, vote.failure);
 };
 
-constexpr auto kFailure = [](auto& stream, auto& report) {
+constexpr auto kSampleFailure = [](auto& stream, auto& report) {
   stream(report.id);
-  stream.enumerator(report.failure.code, ErrorCode::internal);
-  stream(report.failure.message);
+  kFailure(stream, report.failure);
 };
 
 constexpr auto kProposal = [](auto& stream, auto& proposal) {
@@ -135,7 +139,7 @@ constexpr auto kProposal = [](auto& stream, auto& proposal) {
   stream.list(proposal.cancellations, [](auto& inner, auto& id) { inner(id); });
   stream(proposal.stop);
   stream.list(proposal.votes, kVote);
-  stream.list(proposal.failures, kFailure);
+  stream.list(proposal.failures, kSampleFailure);
 };
 
 }  // namespace

@@ -17,7 +17,11 @@ RankLoop::RankLoop(const Setup& setup, Listener listener)
       scheduler_(setup.rules, setup.rank) {}
 
 void RankLoop::run(std::vector<ScheduledRequest> arrivals) {
-  for (ScheduledRequest& request : arrivals) handle(event::Arrived{std::move(request)});
+  for (ScheduledRequest& request : arrivals) {
+    open_.insert(request.id);
+    handle(event::Arrived{std::move(request)});
+  }
+  tell_cancellations();
   if (is_leader_) handle(event::StopRequested{});
   handle(event::Started{});
   while (!scheduler_.has_ended()) {
@@ -30,6 +34,7 @@ void RankLoop::run(std::vector<ScheduledRequest> arrivals) {
 }
 
 void RankLoop::fail(const Fault& fault) {
+  faulted_ = true;
   handle(event::Faulted{fault});
 }
 
@@ -69,7 +74,10 @@ void RankLoop::on(action::RunPass& action) {
 }
 
 void RankLoop::on(const action::Settle& action) {
-  if (is_leader_) listener_.settled(action.id, action.failure);
+  if (made_.erase(action.id) == 1 && action.failure && !faulted_) listener_.withdrawn(action.id);
+  if (!is_leader_) return;
+  open_.erase(action.id);
+  listener_.settled(action.id, action.failure);
 }
 
 void RankLoop::run_pass(const PassPlan& plan) {
@@ -77,13 +85,22 @@ void RankLoop::run_pass(const PassPlan& plan) {
   passes_.run(plan, seats, [&] { return close_pass(plan.number); });
   unfinished_ = plan.number;
   for (const Seat& seat : seats)
-    if (seat.leaves && makes_results_) listener_.done(seat.id, passes_.result(seat.id));
+    if (seat.leaves && makes_results_) make_result(seat.id);
   listener_.passed(plan);
+}
+
+void RankLoop::make_result(RequestId id) {
+  std::optional<GenerateResult> result = passes_.result(id);
+  if (!result) return;
+  made_.insert(id);
+  listener_.done(id, std::move(*result));
 }
 
 /// Enters the round that decides the pass behind this one, and gives that one's stack.
 std::optional<std::size_t> RankLoop::close_pass(std::uint64_t number) {
   finish_pass();
+  tell_failures();
+  tell_cancellations();
   handle(event::PassClosing{number});
   return plans_.empty() ? std::nullopt : std::optional(plans_.front().stack);
 }
@@ -91,7 +108,24 @@ std::optional<std::size_t> RankLoop::close_pass(std::uint64_t number) {
 void RankLoop::finish_pass() {
   if (!unfinished_) return;
   passes_.wait_for_pass();
+  tell_failures();
+  tell_cancellations();
   handle(event::PassFinished{*std::exchange(unfinished_, std::nullopt)});
+}
+
+void RankLoop::tell_failures() {
+  for (SampleFailure& failure : passes_.take_failures()) handle(event::SampleFailed{std::move(failure)});
+}
+
+void RankLoop::tell_cancellations() {
+  if (!listener_.is_cancelled) return;
+  for (auto id = open_.begin(); id != open_.end();)
+    if (listener_.is_cancelled(*id)) {
+      handle(event::Cancelled{*id});
+      id = open_.erase(id);
+    } else {
+      ++id;
+    }
 }
 
 }  // namespace lamina

@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "comm/host_exchange.h"
@@ -26,8 +27,13 @@ class RankLoop {
   struct Listener {
     /// On the first rank of the replica that ran it.
     std::function<void(RequestId, GenerateResult)> done;
+    /// There too: the request failed on another rank of the replica, and the result does not count.
+    std::function<void(RequestId)> withdrawn;
     /// On the leader: how a request ended.
     std::function<void(RequestId, const std::optional<Failure>&)> settled;
+    /// On the leader, before each round: whether a request that is open is to end at the next boundary of passes. May
+    /// be unset.
+    std::function<bool(RequestId)> is_cancelled;
     /// Behind each pass, once it is enqueued. May throw, which is a fault of this rank.
     std::function<void(const PassPlan&)> passed;
   };
@@ -55,8 +61,11 @@ class RankLoop {
   void on(const action::EndGroup&) {}
 
   void run_pass(const PassPlan& plan);
+  void make_result(RequestId id);
   std::optional<std::size_t> close_pass(std::uint64_t number);
   void finish_pass();
+  void tell_cancellations();
+  void tell_failures();
 
   HostExchange& rounds_;
   PassRunner& passes_;
@@ -64,6 +73,9 @@ class RankLoop {
   bool is_leader_;
   bool makes_results_;
   PassScheduler scheduler_;
+  std::set<RequestId> made_;  // results, of requests that are not settled
+  bool faulted_ = false;      // what is settled now may have been done
+  std::set<RequestId> open_;  // the leader's: neither settled nor cancelled
   std::deque<Action> actions_;
   bool acting_ = false;
   std::deque<PassPlan> plans_;

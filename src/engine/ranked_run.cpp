@@ -26,9 +26,8 @@ Error current_error() {
 /// The ranks of this process, on a thread each.
 class RankedRunner {
  public:
-  RankedRunner(const RankedSetup& setup, const std::vector<GenerateRequest>& requests,
-               const std::function<void(const RankedProgress&)>& passed)
-      : setup_(setup), requests_(requests), passed_(passed), facts_(facts_of(setup, requests)) {
+  RankedRunner(const RankedSetup& setup, const std::vector<GenerateRequest>& requests, const RankedHooks& hooks)
+      : setup_(setup), requests_(requests), hooks_(hooks), facts_(facts_of(setup, requests)) {
     expects(setup.connector != nullptr, "ranks without a connector");
     groups_ = form_groups(*setup.connector, setup.topology, setup.weights);
     run_.outcomes.resize(requests.size());
@@ -64,7 +63,7 @@ class RankedRunner {
 
   const RankedSetup& setup_;
   const std::vector<GenerateRequest>& requests_;
-  const std::function<void(const RankedProgress&)>& passed_;
+  const RankedHooks& hooks_;
   const RunFacts facts_;
   std::vector<std::unique_ptr<LockstepGroup>> groups_;
   std::atomic<std::size_t> passes_done_ = 0;
@@ -103,18 +102,20 @@ RankLoop::Listener RankedRunner::listener(const LockstepGroup& group, std::size_
                 run_.outcomes[id].result = std::move(result);
                 run_.outcomes[id].rank = rank;
               },
+          .withdrawn = [this](RequestId id) { run_.outcomes[id].result.reset(); },
           .settled = [this](RequestId id, const auto& failure) { run_.outcomes[id].failure = failure; },
+          .is_cancelled = hooks_.is_cancelled,
           .passed =
               [this, rank, &group](const PassPlan& plan) {
                 if (rank == group.local.first)
                   for (const std::vector<Seat>& seats : plan.replicas) passes_done_ += seats.size();
-                if (rank == run_.local.first && passed_) passed_({passes_done_, passes_total_});
+                if (rank == run_.local.first && hooks_.passed) hooks_.passed({passes_done_, passes_total_});
               }};
 }
 
 std::optional<WeightSharing> RankedRunner::sharing(const RankEnds& ends) const {
   if (!ends.weights) return std::nullopt;
-  return WeightSharing{*ends.weights, setup_.chunks};
+  return WeightSharing{*ends.weights, setup_.chunks, setup_.shards};
 }
 
 GroupRules RankedRunner::rules(const LockstepGroup& group, const PassRunner& passes) const {
@@ -177,8 +178,8 @@ void RankedRunner::settle_rest(const LockstepGroup& group) {
 }  // namespace
 
 RankedRun run_on_ranks(const RankedSetup& setup, const std::vector<GenerateRequest>& requests,
-                       const std::function<void(const RankedProgress&)>& passed) {
-  return RankedRunner(setup, requests, passed).run();
+                       const RankedHooks& hooks) {
+  return RankedRunner(setup, requests, hooks).run();
 }
 
 }  // namespace lamina

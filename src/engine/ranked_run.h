@@ -31,6 +31,7 @@ struct RankedSetup {
   /// pass to pass together, or the shard group. Unset: each rank has its own, and each replica goes its own way.
   std::optional<GroupKind> weights;
   std::size_t chunks = 1;  ///< of each gathered unit
+  ShardPlace shards = ShardPlace::host;
   std::size_t samples_per_replica = 1;
   WavePolicy wave_policy = WavePolicy::ragged;
 };
@@ -61,11 +62,20 @@ struct RankedProgress {
   std::size_t total = 0;   ///< that all of them take, unless some end early
 };
 
+/// What a run tells and asks meanwhile; either may be unset.
+struct RankedHooks {
+  /// Called by the process's first rank behind each of its passes; what it throws is a fault of that rank.
+  std::function<void(const RankedProgress&)> passed;
+  /// Whether a request, told by its index, is to be given up at the next boundary of passes. Asked before each round of
+  /// a lockstep group in the process of its first rank, by the threads of several groups at a time.
+  std::function<bool(std::size_t request)> is_cancelled;
+};
+
 /// Serves all requests, spread over the replicas, and ends. Every process of the ranks calls it with the same requests.
-/// `passed` is called by the process's first rank behind each of its passes; what it throws is a fault of that rank. A
-/// fault ends its lockstep group, at once unless a rank hangs; the requests of others are served.
+/// A request whose own values fail ends with that reason, one that is cancelled as `cancelled`; neither changes a byte
+/// of others. A fault ends its lockstep group, at once unless a rank hangs; the requests of others are served.
 RankedRun run_on_ranks(const RankedSetup& setup, const std::vector<GenerateRequest>& requests,
-                       const std::function<void(const RankedProgress&)>& passed = {});
+                       const RankedHooks& hooks = {});
 
 /// Per-rank bytes, stall and coupling as JSON.
 std::string report_json(const RankedRun& run);

@@ -48,10 +48,15 @@ EffectiveParallelism resolve_all(const RankedConfig& config, std::vector<std::st
 /// that come and go whole are ones of which every block stays while they are there.
 EngineConfig effective_engine(EngineConfig engine, const ParallelConfig& parallel) {
   if (engine.enable_distributed_layerwise_offload) return engine;
-  engine.enable_distributed_layerwise_offload =
-      parallel.enable_layerwise_offload || parallel.enable_cpu_offload || parallel.sizes.use_hsdp;
+  engine.enable_distributed_layerwise_offload = parallel.enable_layerwise_offload || parallel.enable_cpu_offload;
   if (parallel.enable_cpu_offload) engine.dlo_resident_layers = std::numeric_limits<std::size_t>::max();
   return engine;
+}
+
+/// HSDP alone keeps its shards on the devices.
+ShardPlace shard_place(const EffectiveParallelism& effective) {
+  const bool streams = effective.config.enable_distributed_layerwise_offload;
+  return effective.topology.sizes().use_hsdp && !streams ? ShardPlace::device : ShardPlace::host;
 }
 
 /// The ranks of a process on GPUs have neighbouring ones; each CPU device is its own.
@@ -134,6 +139,7 @@ RankedSetup ranked_setup(const RankedConfig& config, std::vector<std::string>& n
           .offload = offload_options(engine),
           .weights = weight_group(effective),
           .chunks = config.gather_chunks,
+          .shards = shard_place(effective),
           .samples_per_replica = effective.config.max_concurrent_requests_per_replica,
           .wave_policy = effective.config.dlo_wave_policy};
 }

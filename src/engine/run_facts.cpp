@@ -105,6 +105,7 @@ RunFacts facts_of(const RankedSetup& setup, const std::vector<GenerateRequest>& 
       {"the group that gathers weights",
        setup.weights ? fmt::format("{}", to_string(*setup.weights)) : std::string("none")},
       {"--dlo-gather-chunks", fmt::format("{}", setup.chunks)},
+      {"the place of shards", setup.shards == ShardPlace::device ? "device" : "host"},
       {"--enable-distributed-layerwise-offload", fmt::format("{}", offload.stream)},
       {"--dlo-slots", fmt::format("{}", offload.ring_slots)},
       {"--dlo-resident-layers", fmt::format("{}", offload.resident_blocks)},

@@ -50,7 +50,7 @@ struct ReserveVote {
   };
   RequestId id = 0;
   Answer answer = Answer::held;
-  std::string reason;  ///< with numbers, unless held
+  Failure failure;  ///< why, with numbers, unless held
   bool operator==(const ReserveVote&) const = default;
 };
 

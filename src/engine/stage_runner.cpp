@@ -74,9 +74,10 @@ void StageRunner::check_fits(const StageNeed& need) const {
   if (fits(need)) return;
   const MemoryUse memory = device_.memory().use();
   fail(ErrorCode::out_of_device_memory,
-       "stage '{}'{} needs {} (ring {}, resident blocks {}, outside blocks {}, other parts {}, activations {}, "
+       "stage '{}'{} needs {} ({}ring {}, resident blocks {}, outside blocks {}, other parts {}, activations {}, "
        "workspace {}): {} bytes, and {} are allowed{}, {}; {}",
        need.stage, need.tiles > 1 ? fmt::format(" in {} tiles", need.tiles) : "", format_size(need.total_bytes()),
+       need.part.shard_bytes > 0 ? fmt::format("shards {}, ", format_size(need.part.shard_bytes)) : "",
        format_size(need.part.ring_bytes), format_size(need.part.resident_bytes), format_size(need.part.outside_bytes),
        format_size(need.kept_bytes), format_size(need.activation_bytes), format_size(need.workspace_bytes),
        need.total_bytes(), *memory.limit_bytes, memory.limit_source.empty() ? "" : " by " + memory.limit_source,

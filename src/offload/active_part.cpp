@@ -53,6 +53,8 @@ PartMemory plan_memory(const OffloadPlan& plan, const ResidencyOptions& options)
   }
   memory.ring_bytes =
       options.ring_slots > 0 && streamed / options.ring_slots < largest ? streamed : options.ring_slots * largest;
+  if (options.shards == ShardPlace::device)
+    memory.shard_bytes = (memory.outside_bytes + memory.resident_bytes + streamed) / options.sharding.ranks;
   return memory;
 }
 

@@ -23,6 +23,7 @@ struct ResidencyOptions {
   std::size_t resident_blocks = 0;
   ResidentPolicy resident_policy = ResidentPolicy::leading;
   Sharding sharding;  ///< that of the source; images are padded to it
+  ShardPlace shards = ShardPlace::host;
 };
 
 /// What a part needs of the device, computed without touching it.
@@ -30,9 +31,10 @@ struct PartMemory {
   std::size_t outside_bytes = 0;
   std::size_t resident_bytes = 0;  ///< of whole units
   std::size_t ring_bytes = 0;
+  std::size_t shard_bytes = 0;              ///< of the rank's shards on the device, also while the part is inactive
   std::vector<std::vector<bool>> resident;  ///< by stack and unit
 
-  std::size_t total_bytes() const noexcept { return outside_bytes + resident_bytes + ring_bytes; }
+  std::size_t total_bytes() const noexcept { return outside_bytes + resident_bytes + ring_bytes + shard_bytes; }
 };
 
 PartMemory plan_memory(const OffloadPlan& plan, const ResidencyOptions& options);

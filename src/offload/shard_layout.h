@@ -11,12 +11,18 @@ struct Sharding {
   bool operator==(const Sharding&) const = default;
 };
 
+/// Where a rank keeps its shards.
+enum class ShardPlace {
+  host,   ///< in pinned memory
+  device  ///< in memory of its device, which they never leave
+};
+
 /// Where the shards of an image lie in it. On the device the image is padded to `ranks * chunks` pieces, chunk after
 /// chunk, a piece of every rank in each:
 ///
 ///     | chunk 0: rank 0, rank 1, ... | chunk 1: rank 0, rank 1, ... | ...
 ///
-/// A rank's shard is its pieces, which lie on its host one behind the other. Pieces are 256-byte aligned.
+/// A rank's shard is its pieces, which lie one behind the other where it is kept. Pieces are 256-byte aligned.
 struct ShardLayout {
   Sharding sharding;
   std::size_t piece_bytes = 0;

@@ -15,17 +15,24 @@ StagingUploader::StagingUploader(Device& device, Stream& stream, std::size_t buf
 }
 
 void StagingUploader::upload(std::byte* device_destination, std::span<const std::byte> source, std::string_view label) {
-  while (!source.empty()) {
+  const auto fill = [source](std::size_t offset, std::span<std::byte> destination) {
+    std::memcpy(destination.data(), source.data() + offset, destination.size());
+  };
+  upload(device_destination, source.size(), fill, label);
+}
+
+void StagingUploader::upload(std::byte* device_destination, std::size_t size_bytes, const Fill& fill,
+                             std::string_view label) {
+  for (std::size_t offset = 0; offset < size_bytes;) {
     Buffer& buffer = buffers_[next_];
     next_ = 1 - next_;
-    const std::size_t size = std::min(source.size(), buffer_bytes_);
+    const std::size_t size = std::min(size_bytes - offset, buffer_bytes_);
     buffer.copied->synchronize();
     device_.order().access(OrderChecker::kHost, {"fill staging", {}, {{buffer.memory.data(), size}}});
-    std::memcpy(buffer.memory.data(), source.data(), size);
-    stream_.copy_to_device_async(device_destination, buffer.memory.data(), size, label);
+    fill(offset, {buffer.memory.data(), size});
+    stream_.copy_to_device_async(device_destination + offset, buffer.memory.data(), size, label);
     stream_.record(*buffer.copied);
-    device_destination += size;
-    source = source.subspan(size);
+    offset += size;
   }
 }
 

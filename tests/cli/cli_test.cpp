@@ -370,6 +370,27 @@ TEST_F(Cli, AnInterruptedRunLeavesNothingBehind) {
   EXPECT_EQ(files_in(folder_), 0U);
 }
 
+TEST_F(Cli, AnInterruptionCancelsWhatRanksHaveNotServed) {
+  std::ofstream(folder_ / "prompts.txt") << "x\ny\nz\n";
+  const std::vector<std::string> arguments = {"generate",
+                                              kModel,
+                                              "--prompts",
+                                              file("prompts.txt"),
+                                              "--height",
+                                              "512",
+                                              "--width",
+                                              "512",
+                                              "--num-inference-steps",
+                                              "1000",
+                                              "--data-parallel-size",
+                                              "2",
+                                              "--enable-distributed-layerwise-offload",
+                                              "--output",
+                                              file("x.png")};
+  EXPECT_EQ(interrupt_lamina(arguments, folder_, 4, SIGINT), 128 + SIGINT);
+  EXPECT_EQ(files_in(folder_), 1U) << "of the prompts alone";
+}
+
 TEST_F(Cli, AnInterruptionEndsTheWritingOfWeights) {
   constexpr std::uintmax_t kRoom = 10'000'000'000;  // that synth asks for before it begins; little of it is written
   if (fs::space(folder_).available < kRoom) GTEST_SKIP() << "10 GB of disk are needed";

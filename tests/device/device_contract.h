@@ -71,6 +71,21 @@ TYPED_TEST_P(DeviceContract, CopiesBothWays) {
   EXPECT_TRUE(std::equal(source.data(), source.data() + this->kSize, this->host_.data()));
 }
 
+TYPED_TEST_P(DeviceContract, CopiesWithinTheDevice) {
+  PinnedBuffer source = this->device_->allocate_pinned(this->kSize, "test");
+  for (std::size_t i = 0; i < this->kSize; ++i) source.data()[i] = std::byte(i * 7);
+  DeviceBuffer other = this->device_->allocate(this->kSize, "test");
+  this->a_->copy_to_device_async(other.data(), source.data(), this->kSize, "there");
+  this->fill(*this->a_, 3);
+  this->a_->copy_within_device_async(this->memory_.data() + 50, other.data() + 100, 200, "across");
+  this->a_->copy_within_device_async(this->memory_.data(), other.data(), 0, "nothing");
+  this->fetch(*this->a_);
+  this->a_->synchronize();
+  std::vector<int> expected(this->kSize, 3);
+  for (std::size_t i = 0; i < 200; ++i) expected[50 + i] = static_cast<int>((100 + i) * 7 % 256);
+  EXPECT_EQ(this->fetched(), expected);
+}
+
 TYPED_TEST_P(DeviceContract, FillsExactlyTheGivenBytes) {
   this->fill(*this->a_, 3);
   this->a_->fill_async(this->memory_.data() + 10, 20, std::byte{9}, "part");
@@ -301,8 +316,8 @@ TYPED_TEST_P(DeviceContract, EventsOfAnotherDeviceAreRefused) {
   EXPECT_EQ(catch_error([&] { this->a_->wait(*event); }).code(), ErrorCode::internal);
 }
 
-REGISTER_TYPED_TEST_SUITE_P(DeviceContract, CopiesBothWays, FillsExactlyTheGivenBytes, WorkOfAStreamRunsInOrder,
-                            CallsReturnBeforeTheWorkIsDone, WaitOrdersAStreamBehindAnother,
+REGISTER_TYPED_TEST_SUITE_P(DeviceContract, CopiesBothWays, CopiesWithinTheDevice, FillsExactlyTheGivenBytes,
+                            WorkOfAStreamRunsInOrder, CallsReturnBeforeTheWorkIsDone, WaitOrdersAStreamBehindAnother,
                             AnEventNeverRecordedHoldsNobodyUp, AWaitIsNotProlongedByALaterRecord,
                             AWaitIsNotShortenedByALaterRecord, TheHostWaitsForTheRecordedPointOnly,
                             EventsTellTimeOnOneClock, AnErrorInWorkSurfacesOnceAndSkipsWhatFollowsIt,

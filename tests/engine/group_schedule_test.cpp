@@ -55,7 +55,8 @@ class Group {
       for (std::size_t rank = placement.replica * ranks; rank < (placement.replica + 1) * ranks; ++rank) {
         const auto told = answers.find({placement.id, rank});
         const Answer answer = told == answers.end() ? Answer::held : told->second;
-        proposals[rank].votes.push_back({placement.id, answer, "rank " + std::to_string(rank) + " is full"});
+        proposals[rank].votes.push_back(
+            {placement.id, answer, {ErrorCode::out_of_device_memory, "rank " + std::to_string(rank) + " is full"}});
       }
     return decision;
   }

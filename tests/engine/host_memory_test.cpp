@@ -29,7 +29,7 @@ std::vector<MemoryNeed> need_of(const OffloadOptions& options) {
   const auto pipeline = open_pipeline(ModelFolder::open(tiny_shapes()));
   std::vector<HostWeightPlan> plans;
   for (const ModelPart& part : pipeline->parts()) plans.push_back(plan_host_weights(part, options));
-  return loading_need(pipeline->parts(), plans, options);
+  return loading_need(pipeline->parts(), plans, options.residency());
 }
 
 Error refusal(const OffloadOptions& options, const std::shared_ptr<HostMemoryBudget>& budget) {

@@ -17,7 +17,8 @@ Proposal full_proposal() {
                        {.id = 8, .legs = {{2, 1}}}},
           .cancellations = {3, 4},
           .stop = true,
-          .votes = {{.id = 5, .answer = ReserveVote::Answer::never, .reason = "too large"}, {.id = 6}},
+          .votes = {{.id = 5, .answer = ReserveVote::Answer::never, .failure = {ErrorCode::not_found, "no such file"}},
+                    {.id = 6}},
           .failures = {{.id = 1, .failure = {ErrorCode::internal, "a bad value"}}}};
 }
 

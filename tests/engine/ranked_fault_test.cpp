@@ -75,9 +75,9 @@ TEST(RankedFaults, AnInterruptionBehindAnyPassEndsTheGroup) {
   for (std::size_t passes = 1; passes <= 6; ++passes) {
     std::size_t seen = 0;
     const RankedRun run =
-        run_on_ranks(tiny_ranks(kReplicas, streamed(), 1), ragged_requests(), [&](const RankedProgress&) {
-          if (++seen == passes) fail(ErrorCode::cancelled, "planted interruption");
-        });
+        run_on_ranks(tiny_ranks(kReplicas, streamed(), 1), ragged_requests(), {.passed = [&](const RankedProgress&) {
+                       if (++seen == passes) fail(ErrorCode::cancelled, "planted interruption");
+                     }});
     EXPECT_EQ(seen, passes);
     expect_group_ended(run, 0, ErrorCode::cancelled, "planted interruption");
   }
@@ -105,7 +105,7 @@ TEST(RankedFaults, ARankThatHangsIsNamedInBoundedTime) {
 TEST(RankedFaults, AnyExceptionEndsTheGroup) {
   const RankedRun run =
       run_on_ranks(tiny_ranks(kReplicas, streamed(), 1), ragged_requests(),
-                   [](const RankedProgress&) { throw std::runtime_error("planted, of another type"); });
+                   {.passed = [](const RankedProgress&) { throw std::runtime_error("planted, of another type"); }});
   expect_group_ended(run, 0, ErrorCode::internal, "planted, of another type");
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -42,6 +44,29 @@ inline std::vector<GenerateRequest> ragged_requests() {
   requests[4].width = 32;
   requests[4].output_type = OutputType::latent;
   return requests;
+}
+
+/// The requests of `ragged_requests`, run one after the other on a device of their own with everything resident.
+inline const std::vector<GenerateResult>& lone_results() {
+  static const std::vector<GenerateResult> results = [] {
+    const auto generator = make_generator(tiny_shapes(), {});
+    std::vector<GenerateResult> all;
+    for (const GenerateRequest& request : ragged_requests()) all.push_back(generator->generate(request));
+    return all;
+  }();
+  return results;
+}
+
+inline void expect_same(const RankedOutcome& outcome, const GenerateResult& expected) {
+  ASSERT_FALSE(outcome.failure) << outcome.failure->message;
+  ASSERT_TRUE(outcome.result);
+  EXPECT_EQ(outcome.result->picture.rgb, expected.picture.rgb);
+  EXPECT_EQ(outcome.result->settings, expected.settings);
+  ASSERT_EQ(outcome.result->tensors.size(), expected.tensors.size());
+  for (std::size_t i = 0; i < expected.tensors.size(); ++i) {
+    EXPECT_EQ(outcome.result->tensors[i].name, expected.tensors[i].name);
+    EXPECT_EQ(outcome.result->tensors[i].values, expected.tensors[i].values) << expected.tensors[i].name;
+  }
 }
 
 }  // namespace lamina::test

@@ -8,6 +8,7 @@
 
 #include <random>
 
+#include "base/bytes.h"
 #include "base/expect_error.h"
 #include "engine/ranked_fixture.h"
 #include "offload/gathered_source.h"
@@ -15,29 +16,6 @@
 
 namespace lamina::test {
 namespace {
-
-/// The requests of `ragged_requests`, run one after the other on a device of their own with everything resident.
-const std::vector<GenerateResult>& lone_results() {
-  static const std::vector<GenerateResult> results = [] {
-    const auto generator = make_generator(tiny_shapes(), {});
-    std::vector<GenerateResult> all;
-    for (const GenerateRequest& request : ragged_requests()) all.push_back(generator->generate(request));
-    return all;
-  }();
-  return results;
-}
-
-void expect_same(const RankedOutcome& outcome, const GenerateResult& expected) {
-  ASSERT_FALSE(outcome.failure) << outcome.failure->message;
-  ASSERT_TRUE(outcome.result);
-  EXPECT_EQ(outcome.result->picture.rgb, expected.picture.rgb);
-  EXPECT_EQ(outcome.result->settings, expected.settings);
-  ASSERT_EQ(outcome.result->tensors.size(), expected.tensors.size());
-  for (std::size_t i = 0; i < expected.tensors.size(); ++i) {
-    EXPECT_EQ(outcome.result->tensors[i].name, expected.tensors[i].name);
-    EXPECT_EQ(outcome.result->tensors[i].values, expected.tensors[i].values) << expected.tensors[i].name;
-  }
-}
 
 void expect_all_same(const RankedRun& run) {
   ASSERT_EQ(run.outcomes.size(), lone_results().size());
@@ -55,6 +33,7 @@ struct RankedMode {
   std::size_t slots;
   std::size_t residents = 0;
   std::size_t samples = 1;
+  ShardPlace shards = ShardPlace::host;  ///< device: HSDP alone, without --enable-distributed-layerwise-offload
 };
 
 void PrintTo(const RankedMode& mode, std::ostream* out) {
@@ -69,6 +48,14 @@ OffloadOptions streamed(std::size_t slots, std::size_t residents) {
           .poison_released = true};
 }
 
+/// HSDP alone: what were replicas are ranks that compute the same and divide the weights.
+void shard_on_devices(RankedSetup& setup) {
+  setup.topology = Topology({.use_hsdp = true, .hsdp_shard = setup.topology.world_size()});
+  setup.weights = GroupKind::shard;
+  setup.shards = ShardPlace::device;
+  setup.offload.stream = false;
+}
+
 class RankedModes : public ::testing::TestWithParam<RankedMode> {};
 
 INSTANTIATE_TEST_SUITE_P(
@@ -80,19 +67,26 @@ INSTANTIATE_TEST_SUITE_P(
                       RankedMode{"dp2_all_resident", 2, 2, 2, 1000}, RankedMode{"dp2_cobatched", 2, 1, 2, 0, 2},
                       RankedMode{"dp3_chunks2", 3, 2, 2}, RankedMode{"dp3_spread3_slots3", 3, 5, 3, 3},
                       RankedMode{"dp3_local_spread3", 3, 0, 2, 3}, RankedMode{"dp4_chunks5", 4, 5, 2},
-                      RankedMode{"dp4_spread3", 4, 1, 2, 3}, RankedMode{"dp4_local", 4, 0, 3}),
+                      RankedMode{"dp4_spread3", 4, 1, 2, 3}, RankedMode{"dp4_local", 4, 0, 3},
+                      RankedMode{"hsdp2", 2, 1, 2, 0, 1, ShardPlace::device},
+                      RankedMode{"hsdp2_chunks5_cobatched", 2, 5, 2, 0, 2, ShardPlace::device},
+                      RankedMode{"hsdp2_all_resident", 2, 2, 2, 1000, 1, ShardPlace::device},
+                      RankedMode{"hsdp3_spread3_slots3", 3, 2, 3, 3, 1, ShardPlace::device},
+                      RankedMode{"hsdp4_one_slot", 4, 5, 1, 0, 1, ShardPlace::device}),
     [](const auto& mode) { return mode.param.name; });
 
 TEST_P(RankedModes, EveryRequestEndsAsAlone) {
   const RankedMode& mode = GetParam();
   RankedSetup setup = tiny_ranks(mode.replicas, streamed(mode.slots, mode.residents), mode.chunks);
   setup.samples_per_replica = mode.samples;
+  const bool hsdp = mode.shards == ShardPlace::device;
+  if (hsdp) shard_on_devices(setup);
   const RankedRun run = run_on_ranks(setup, ragged_requests());
   expect_all_same(run);
 
   std::set<std::size_t> used;
   for (const RankedOutcome& outcome : run.outcomes) used.insert(outcome.rank);
-  EXPECT_EQ(used.size(), mode.replicas);
+  EXPECT_EQ(used.size(), hsdp ? 1 : mode.replicas);
   for (const RankReport& rank : run.ranks) {
     EXPECT_GT(rank.totals.passes, 0U);
     if (mode.chunks == 0) {
@@ -121,6 +115,60 @@ TEST(RankedRuns, HoldOneCopyOfTheWeightsTogether) {
   for (const ModelPart& part : pipeline->parts()) shard += GatheredSource::shard_bytes(part.plan, {4, 2});
   const RankedRun run = run_on_ranks(tiny_ranks(4, streamed(2, 0), 2), {ragged_requests()[4]});
   for (const RankReport& rank : run.ranks) EXPECT_EQ(rank.totals.host_bytes, shard);
+}
+
+/// Of all parts at once, beside the ring and the rest of whichever is active.
+struct HsdpMemory {
+  std::size_t shards = 0;
+  std::size_t largest_active = 0;
+};
+
+HsdpMemory hsdp_memory(const Sharding& sharding) {
+  const auto pipeline = open_pipeline(ModelFolder::open(tiny_shapes()));
+  HsdpMemory memory;
+  for (const ModelPart& part : pipeline->parts()) {
+    memory.shards += GatheredSource::shard_bytes(part.plan, sharding);
+    const PartMemory whole = plan_memory(part.plan, {true, 2, 0, ResidentPolicy::leading, sharding});
+    memory.largest_active = std::max(memory.largest_active, whole.total_bytes());
+  }
+  return memory;
+}
+
+RankedSetup hsdp(std::size_t ranks, std::optional<std::size_t> device_limit = std::nullopt,
+                 const std::shared_ptr<HostMemoryBudget>& host = nullptr) {
+  RankedSetup setup = tiny_ranks(ranks, {}, 2, [=](std::size_t) {
+    return CpuDeviceOptions{.memory_limit_bytes = device_limit, .host_memory = host};
+  });
+  shard_on_devices(setup);
+  return setup;
+}
+
+TEST(Hsdp, LeavesNoWeightOnTheHost) {
+  const auto budget = std::make_shared<HostMemoryBudget>(std::nullopt, "/no/such/root");
+  const RankedRun run = run_on_ranks(hsdp(2, std::nullopt, budget), {ragged_requests()[4]});
+  expect_same(run.outcomes[0], lone_results()[4]);
+  for (const RankReport& rank : run.ranks) EXPECT_EQ(rank.totals.host_bytes, 0U);
+  for (const MemoryPart& part : budget->use().parts) EXPECT_NE(part.name, "weights");
+}
+
+/// Shards of parts that are not active take room as well, and that is known before a weight is read.
+TEST(Hsdp, IsRefusedWhereShardsAndTheRingDoNotFit) {
+  const HsdpMemory memory = hsdp_memory({2, 2});
+  const RankedRun run = run_on_ranks(hsdp(2, memory.shards + memory.largest_active - 1), {ragged_requests()[4]});
+  ASSERT_TRUE(run.ranks[0].fault);
+  EXPECT_EQ(run.ranks[0].fault->failure.code, ErrorCode::out_of_device_memory);
+  EXPECT_THAT(run.ranks[0].fault->failure.message,
+              ::testing::AllOf(::testing::HasSubstr("shards"), ::testing::HasSubstr("transformer"),
+                               ::testing::HasSubstr(format_size(memory.shards + memory.largest_active))));
+}
+
+TEST(Hsdp, ARequestIsRefusedForTheShardsOfAllPartsTogether) {
+  const HsdpMemory memory = hsdp_memory({2, 2});
+  const RankedRun run = run_on_ranks(hsdp(2, memory.shards + memory.largest_active), {ragged_requests()[4]});
+  ASSERT_FALSE(run.ranks[0].fault) << run.ranks[0].fault->failure.message;
+  ASSERT_TRUE(run.outcomes[0].failure);
+  EXPECT_EQ(run.outcomes[0].failure->code, ErrorCode::out_of_device_memory);
+  EXPECT_THAT(run.outcomes[0].failure->message, ::testing::HasSubstr("(shards "));
 }
 
 TEST(RankedRuns, DelaysOnAnyRankChangeNoByte) {

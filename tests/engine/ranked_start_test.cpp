@@ -166,6 +166,7 @@ TEST(RunFacts, TellEveryDifferenceThatWouldPartTheRanks) {
   change_setup([](RankedSetup& other) { other.topology = Topology({.use_hsdp = true, .hsdp_shard = 2}); });
   change_setup([](RankedSetup& other) { other.weights.reset(); });
   change_setup([](RankedSetup& other) { other.chunks = 2; });
+  change_setup([](RankedSetup& other) { other.shards = ShardPlace::device; });
   change_setup([](RankedSetup& other) { other.samples_per_replica = 2; });
   change_setup([](RankedSetup& other) { other.wave_policy = WavePolicy::strict; });
   change_setup([](RankedSetup& other) { other.model = "another"; });

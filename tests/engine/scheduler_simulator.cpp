@@ -225,8 +225,9 @@ void Simulation::perform(std::size_t rank, const action::Reserve& action) {
   ReserveVote vote{.id = action.request.id};
   if (need > limit - held) {
     vote.answer = need > limit ? Answer::never : Answer::not_now;
-    vote.reason =
-        fmt::format("activations need {} bytes, {} of {} are free on rank {}", need, limit - held, limit, rank);
+    vote.failure = {
+        ErrorCode::out_of_device_memory,
+        fmt::format("activations need {} bytes, {} of {} are free on rank {}", need, limit - held, limit, rank)};
   } else {
     held += need;
   }

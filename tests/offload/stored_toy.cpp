@@ -39,12 +39,12 @@ std::vector<WeightBinding> StoredToy::bindings() const {
 }
 
 GatheredToy::GatheredToy(LocalRank& mine, const StoredToy& toy, std::size_t chunks, std::size_t ring_bytes,
-                         const std::vector<std::vector<bool>>& resident, bool record_timeline)
+                         const std::vector<std::vector<bool>>& resident, bool record_timeline, ShardPlace shards)
     : sharding{mine.communicator->size(), chunks},
       compute(mine.device->create_stream("compute")),
       copy(mine.device->create_stream("copy")),
       part(*mine.device, toy.stacks()),
-      source(*mine.device, *mine.communicator, toy.plan(), toy.bindings(), chunks),
+      source(*mine.device, *mine.communicator, toy.plan(), toy.bindings(), {chunks, shards}),
       stream(*mine.device, *compute, *copy, &source, part.bindings(resident, sharding),
              {ring_bytes, true, record_timeline}) {}
 

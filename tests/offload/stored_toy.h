@@ -34,7 +34,8 @@ class StoredToy {
 /// One rank's half of a toy part that is gathered.
 struct GatheredToy {
   GatheredToy(LocalRank& mine, const StoredToy& toy, std::size_t chunks, std::size_t ring_bytes,
-              const std::vector<std::vector<bool>>& resident = {}, bool record_timeline = false);
+              const std::vector<std::vector<bool>>& resident = {}, bool record_timeline = false,
+              ShardPlace shards = ShardPlace::host);
 
   /// Enters the unit, runs its compute, leaves.
   void visit(UnitRef unit);

@@ -18,7 +18,8 @@ namespace lamina {
 struct CpuFaults {
   /// Real time that a stream sleeps before a piece of work.
   std::function<std::chrono::nanoseconds(std::string_view stream, std::string_view work)> delay;
-  /// The k-th allocation / host-to-device copy from now (1 = the next) fails with out_of_device_memory / device.
+  /// The k-th allocation / copy to or within the device from now (1 = the next) fails with out_of_device_memory /
+  /// device.
   std::uint64_t fail_allocation = 0;
   std::uint64_t fail_copy = 0;
   /// True: the stream's wait for the event is left out, as a bug would. The host's waits (`Event::synchronize`) ask

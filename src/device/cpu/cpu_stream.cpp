@@ -81,7 +81,7 @@ void CpuStream::enqueue_meeting(Access access, std::size_t cost_bytes, std::func
 
 void CpuStream::do_copy_async(CopyDirection direction, std::byte* destination, const Access& access) {
   const MemoryRange source = access.reads.front();
-  if (direction == CopyDirection::to_device && runtime_.copy_fails())
+  if (direction != CopyDirection::to_host && runtime_.copy_fails())
     fail(ErrorCode::device, "copy '{}' of {} bytes on stream '{}' was refused", access.name, source.size_bytes, name());
   enqueue_work(access, source.size_bytes,
                [destination, source] { std::memcpy(destination, source.begin, source.size_bytes); });

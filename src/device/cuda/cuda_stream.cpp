@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/error.h"
 #include "base/log.h"
 #include "device/cuda/cuda_event.h"
 #include "device/device.h"
@@ -14,6 +15,15 @@ namespace {
 
 void run_oldest(void* host_work) {
   static_cast<HostWork*>(host_work)->run_oldest();
+}
+
+cudaMemcpyKind kind_of(CopyDirection direction) {
+  switch (direction) {
+    case CopyDirection::to_device: return cudaMemcpyHostToDevice;
+    case CopyDirection::to_host: return cudaMemcpyDeviceToHost;
+    case CopyDirection::within_device: return cudaMemcpyDeviceToDevice;
+  }
+  fail(ErrorCode::internal, "a copy in direction {}", static_cast<int>(direction));
 }
 
 }  // namespace
@@ -34,8 +44,8 @@ void CudaStream::do_copy_async(CopyDirection direction, std::byte* destination, 
   gpu_.make_current();
   gpu_.delay(handle(), name(), access.name);
   const MemoryRange source = access.reads.front();
-  const cudaMemcpyKind kind = direction == CopyDirection::to_device ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost;
-  check_enqueued(cudaMemcpyAsync(destination, source.begin, source.size_bytes, kind, handle()), access.name);
+  check_enqueued(cudaMemcpyAsync(destination, source.begin, source.size_bytes, kind_of(direction), handle()),
+                 access.name);
 }
 
 void CudaStream::do_fill_async(std::byte* destination, std::byte value, const Access& access) {

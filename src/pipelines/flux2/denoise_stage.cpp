@@ -18,6 +18,7 @@ void DenoiseStage::lay_out(Arena& arena) {
   const std::int64_t image_tokens = latent_tokens() + job_.reference_tokens();
   const std::int64_t all_tokens = text_tokens() + image_tokens;
   step_ = 0;
+  step_download_.reset();
   texts_.clear();
   branches_.clear();
   const DType activations_dtype = model_.activations();
@@ -57,7 +58,7 @@ void DenoiseStage::upload(StagingUploader& uploader) {
   for (std::size_t branch = 0; branch < texts_.size(); ++branch)
     upload_floats(uploader, job_.prompt_embeds[branch], texts_[branch]);
   if (job_.request.keep_tensors)
-    step_download_ = FloatDownload(uploader.stream().device(), DType::f32, job_.steps * latents().shape().elements());
+    step_download_.emplace(uploader.stream().device(), DType::f32, job_.steps * latents().shape().elements());
 }
 
 void DenoiseStage::begin(ops::OpContext& context) {
@@ -77,8 +78,7 @@ void DenoiseStage::finish(ops::OpContext& context) {
     ops::guide(context, velocity, branches_.back().velocity(), static_cast<float>(job_.guidance_scale), velocity);
   const auto step = static_cast<std::size_t>(step_);
   ops::euler_step(context, velocity, job_.schedule.sigmas[step + 1] - job_.schedule.sigmas[step], latents());
-  if (job_.request.keep_tensors && !context.is_planning())
-    step_download_.copy_async(context.stream(), latents(), step_ * latents().shape().elements());
+  if (step_download_) step_download_->copy_async(context.stream(), latents(), step_ * latents().shape().elements());
   ++step_;
 }
 
@@ -94,7 +94,7 @@ void DenoiseStage::download(Stream& stream) {
 
 void DenoiseStage::collect() {
   job_.latents = download_.values();
-  if (job_.request.keep_tensors) job_.step_latents = step_download_.values();
+  if (step_download_) job_.step_latents = step_download_->values();
 }
 
 std::vector<Flux2Position> DenoiseStage::positions() const {

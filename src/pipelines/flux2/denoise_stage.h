@@ -49,8 +49,8 @@ class DenoiseStage final : public Stage, private PassMember {
   std::vector<TensorView> texts_;       ///< per branch
   std::optional<Flux2Modulation> modulation_;
   std::vector<Flux2Forward> branches_;
-  FloatDownload download_;       ///< the last latents
-  FloatDownload step_download_;  ///< those of every step, where they are kept
+  FloatDownload download_;                      ///< the last latents
+  std::optional<FloatDownload> step_download_;  ///< those of every step, where they are kept
 };
 
 }  // namespace lamina
