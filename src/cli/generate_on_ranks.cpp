@@ -98,7 +98,6 @@ void throw_first_fault(const RankedRun& run) {
 
 /// Throws why pictures are missing, naming each; the first reason's code is that of all.
 void fail_for_missing(const RankedRun& run, const std::vector<std::string>& names) {
-  stop_if_interrupted();
   std::optional<ErrorCode> code;
   std::vector<std::string> reasons;
   for (std::size_t i = 0; i < names.size(); ++i)
@@ -142,6 +141,7 @@ void generate_on_ranks(const GenerateFlags& flags, const EngineConfig& config) {
   if (!is_first) return;
   print_results(all, names);
   if (files.report) write_text(std::move(*files.report), report_json(all));
+  stop_if_interrupted();
   throw_first_fault(run);
   fail_for_missing(all, names);
 }

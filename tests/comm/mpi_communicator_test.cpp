@@ -49,7 +49,7 @@ TEST(ProcessGroup, GathersAPieceOfEveryRankInPlace) {
 
 TEST(ProcessGroup, GathersMoreThanOneMessageHolds) {
   const std::vector<std::size_t> two{0, world().world_size() - 1};
-  const auto errors = run_group(world(), two, [](LocalRank& mine) { expect_gathered(mine, (std::size_t{17} << 20)); });
+  const auto errors = run_group(world(), two, [](LocalRank& mine) { expect_gathered(mine, std::size_t{5} << 20); });
   EXPECT_THAT(errors, Each(Eq(std::nullopt)));
 }
 

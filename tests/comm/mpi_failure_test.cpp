@@ -68,8 +68,10 @@ TEST(ProcessFailures, OneRanksReasonEndsAll) {
 
 TEST(ProcessFailures, ARankThatLeftEndsTheOthers) {
   const MpiRun run = run_scenario("leave", 2, 1);
-  EXPECT_THAT(run.text, HasSubstr("rank 0 failed, and with it its group: group 'test' waits in collective 2, all-gather of 64 bytes "
-                                  "for rank 1, which left"));
+  EXPECT_THAT(
+      run.text,
+      HasSubstr("rank 0 failed, and with it its group: group 'test' waits in collective 2, all-gather of 64 bytes "
+                "for rank 1, which left"));
 }
 
 TEST(ProcessFailures, ARankThatHangsIsNamed) {

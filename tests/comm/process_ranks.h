@@ -15,6 +15,7 @@ namespace lamina::test {
 
 /// The world of this process, the same for all tests of a program.
 RankConnector& world();
+const std::shared_ptr<RankConnector>& shared_world();
 
 inline std::vector<std::size_t> all_ranks() {
   std::vector<std::size_t> ranks(world().world_size());

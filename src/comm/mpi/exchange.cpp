@@ -10,7 +10,7 @@ namespace lamina::mpi {
 namespace {
 
 /// MPI counts in int, and one call should not keep its thread for long.
-constexpr std::size_t kLongestMessage = std::size_t{64} << 20;
+constexpr std::size_t kLongestMessage = std::size_t{16} << 20;
 
 /// Calls `transfer(offset, size)` for each message of so many bytes.
 template <typename Transfer>
