@@ -18,6 +18,7 @@ HostWeightPlan plan_host_weights(const ModelPart& part, const OffloadOptions& op
   LoadFacts facts = options.load;
   facts.may_map = options.host_backing != HostBackingChoice::private_pages;
   facts.is_transformer = part.is_transformer;
+  if (part.tensor_parallel_size > 1) facts.tensor_parallel_size = part.tensor_parallel_size;
   WeightLoader loader(part.checkpoint, {part.plan.component, member_tensors(part.plan), {}, part.stored_as}, facts);
   HostWeightPlan plan = loader.take_host_weight_plan();
   if (!options.stream || !part.is_transformer || plan.backing == HostBacking::checkpoint_mmap) return plan;

@@ -1,11 +1,20 @@
 #include "offload/image_packer.h"
 
 #include <algorithm>
+#include <cstring>
 
+#include "base/bytes.h"
 #include "base/error.h"
 #include "offload/unit_layout.h"
 
 namespace lamina {
+namespace {
+
+constexpr std::size_t kLongRunBytes = 64 * kKiB;
+constexpr std::size_t kStretchBytes = kMiB;
+static_assert(kLongRunBytes <= kStretchBytes);
+
+}  // namespace
 
 BindingMap::BindingMap(const std::vector<WeightBinding>& bindings) {
   for (const WeightBinding& binding : bindings) by_name_.emplace(binding.tensor.name, &binding);
@@ -52,13 +61,30 @@ void ImagePacker::pack(std::size_t offset_bytes, std::span<std::byte> destinatio
   std::fill(place(filled), place(end), std::byte{0});
 }
 
+/// Long runs are packed in place. Short ones, the columns of a row, are cut out of stretches of the whole tensor that
+/// are packed into scratch one behind the other, as far as this piece reaches.
 void ImagePacker::pack_slice(const Member& member, std::size_t offset_bytes, std::span<std::byte> destination) {
-  expects(offset_bytes == 0 && destination.size() == member.size_bytes, "a slice of {} packed in pieces",
-          member.binding->tensor.name);
-  const TensorSpec& whole = member.slice->stored();
-  std::vector<std::byte> scratch(whole.size_bytes());
-  pack_weight(*member.binding, 0, scratch);
-  member.slice->copy(ConstTensorView(scratch.data(), whole.dtype, whole.shape), destination.data());
+  const TensorSlice& slice = *member.slice;
+  const TensorSlice::Run last = slice.run_at(offset_bytes + destination.size() - 1);
+  std::vector<std::byte> scratch;
+  std::size_t scratch_begin = 0;  // in the stored tensor
+  while (!destination.empty()) {
+    TensorSlice::Run run = slice.run_at(offset_bytes);
+    run.size = std::min(run.size, destination.size());
+    const std::span<std::byte> target = destination.first(run.size);
+    if (run.size >= kLongRunBytes) {
+      pack_weight(*member.binding, run.stored_offset, target);
+    } else {
+      if (run.stored_offset + run.size > scratch_begin + scratch.size()) {
+        scratch_begin = run.stored_offset;
+        scratch.resize(std::min(kStretchBytes, last.stored_offset + 1 - scratch_begin));
+        pack_weight(*member.binding, scratch_begin, scratch);
+      }
+      std::memcpy(target.data(), scratch.data() + (run.stored_offset - scratch_begin), run.size);
+    }
+    offset_bytes += run.size;
+    destination = destination.subspan(run.size);
+  }
 }
 
 void ImagePacker::read_ahead() const noexcept {

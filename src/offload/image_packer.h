@@ -31,8 +31,7 @@ class ImagePacker {
 
   std::size_t size_bytes() const noexcept { return size_bytes_; }
   /// Fills `destination` with the image's bytes from `offset_bytes` on, padding with zeros. Both ends are multiples of
-  /// `UnitLayout::kAlignment`. Throws as `pack_weight` does. Members that are slices of a tensor are packed whole or
-  /// not at all.
+  /// `UnitLayout::kAlignment`. Throws as `pack_weight` does.
   void pack(std::size_t offset_bytes, std::span<std::byte> destination) const;
   /// Hints that the image will be packed soon.
   void read_ahead() const noexcept;
@@ -45,7 +44,7 @@ class ImagePacker {
     const TensorSlice* slice;  ///< null: the whole tensor
   };
 
-  /// The rank's part of a tensor, which is packed whole into scratch first.
+  /// Of a rank's part of a tensor.
   static void pack_slice(const Member& member, std::size_t offset_bytes, std::span<std::byte> destination);
 
   std::vector<Member> members_;  ///< in the order of their bytes

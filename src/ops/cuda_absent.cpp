@@ -60,6 +60,10 @@ void euler_step(OpContext& context, const ConstTensorView&, float, const TensorV
   refuse_device("euler_step", context);
 }
 
+void copy(OpContext& context, const ConstTensorView&, const TensorView&) {
+  refuse_device("copy", context);
+}
+
 void conv2d(OpContext& context, const ConstTensorView&, const ConstTensorView&, const ConstTensorView&,
             const Conv2dOptions&, const TensorView&) {
   refuse_device("conv2d", context);

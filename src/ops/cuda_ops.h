@@ -43,6 +43,8 @@ void guide(OpContext& context, const ConstTensorView& conditional, const ConstTe
            const TensorView& velocity);
 void euler_step(OpContext& context, const ConstTensorView& velocity, float step, const TensorView& latents);
 
+void copy(OpContext& context, const ConstTensorView& x, const TensorView& y);
+
 void conv2d(OpContext& context, const ConstTensorView& x, const ConstTensorView& w, const ConstTensorView& bias,
             const Conv2dOptions& options, const TensorView& y);
 void upsample_nearest_2x(OpContext& context, const ConstTensorView& x, const TensorView& y);

@@ -28,6 +28,8 @@ struct ModelPart {
   const Checkpoint& checkpoint;
   /// `--dlo-host-backing` speaks of this part.
   bool is_transformer = false;
+  /// Ranks of which each has its part of the plan's tensors, this one's being declared.
+  std::size_t tensor_parallel_size = 1;
   /// How the checkpoint stores the plan's tensors; may be empty.
   StoredFormOf stored_as;
   /// Run once, before any of the weights moves.
@@ -92,8 +94,8 @@ struct PipelineOptions {
   bool text_encoder = true;        ///< false: requests give prompt embeddings
   DType activations = DType::f32;  ///< f32, or bf16 on devices that have it
   VaeTiling vae_tiling = VaeTiling::automatic;
-  ModelGroups groups;                        ///< the ranks that compute a sample together
-  bool text_encoder_tensor_parallel = true;  ///< false: each rank of `groups.tensor` has the text encoder whole
+  ModelGroups groups;                        ///< whom this rank computes with
+  bool text_encoder_tensor_parallel = true;  ///< false: it is whole on every rank
 };
 
 /// A model family's way from request to picture, for one checkpoint. Holds configurations and module trees, no bytes of

@@ -3,8 +3,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include "base/error.h"
 #include "tensor/dtype.h"
@@ -93,6 +95,23 @@ class BasicTensorView {
     result.shape_ = Shape(std::span<const std::int64_t>(extents.data(), rank() + 1));
     result.strides_[last] = inner * strides_[last];
     result.strides_[last + 1] = strides_[last];
+    return result;
+  }
+
+  /// The same elements with axis i the former axis `order[i]`; throws internal unless all axes are named once.
+  BasicTensorView permute(std::initializer_list<std::size_t> order) const {
+    std::array<bool, Shape::kMaxRank> seen{};
+    std::array<std::int64_t, Shape::kMaxRank> extents{};
+    BasicTensorView result = *this;
+    std::size_t axis = 0;
+    for (const std::size_t from : order) {
+      if (order.size() != rank() || from >= rank() || std::exchange(seen[from], true))
+        fail(ErrorCode::internal, "axis {} in an order of {} axes does not permute {}", from, order.size(),
+             to_string(shape_));
+      extents[axis] = shape_[from];
+      result.strides_[axis++] = strides_[from];
+    }
+    result.shape_ = Shape(std::span<const std::int64_t>(extents.data(), rank()));
     return result;
   }
 

@@ -53,7 +53,11 @@ void TensorParallel::validate() const {
 }
 
 TensorSlice::TensorSlice(TensorSpec stored, const ShardRule& rule, const TensorParallel& parallel)
-    : stored_(std::move(stored)), local_(stored_), line_bytes_(stored_.size_bytes()), runs_{{0, line_bytes_}} {
+    : stored_(std::move(stored)),
+      local_(stored_),
+      line_bytes_(stored_.size_bytes()),
+      local_line_bytes_(line_bytes_),
+      runs_{{0, line_bytes_}} {
   parallel.validate();
   if (rule.cut == ShardRule::Cut::replicated) return;
   const std::size_t axis = rule.cut == ShardRule::Cut::rows ? 0 : 1;
@@ -63,28 +67,35 @@ TensorSlice::TensorSlice(TensorSpec stored, const ShardRule& rule, const TensorP
   const std::span<const std::int64_t> extents = stored_.shape.extents();
   const std::size_t element_bytes = product(extents.subspan(axis + 1)) * size_of(stored_.dtype);
   local_.shape = with_extent(stored_.shape, axis, stored_.shape[axis] / parallel.degree);
-  lines_ = product(extents.first(axis));
   line_bytes_ = product(extents.subspan(axis, 1)) * element_bytes;
+  local_line_bytes_ = line_bytes_ / static_cast<std::size_t>(parallel.degree);
   runs_.clear();
   std::int64_t begin = 0;
   for (const std::int64_t group : rule.groups) {
     const std::int64_t share = group / parallel.degree;
-    runs_.push_back({static_cast<std::size_t>(begin + parallel.rank * share) * element_bytes,
-                     static_cast<std::size_t>(share) * element_bytes});
+    if (share > 0)
+      runs_.push_back({static_cast<std::size_t>(begin + parallel.rank * share) * element_bytes,
+                       static_cast<std::size_t>(share) * element_bytes});
     begin += group;
   }
+}
+
+TensorSlice::Run TensorSlice::run_at(std::size_t local_offset) const {
+  expects(local_offset < local_.size_bytes(), "byte {} of {}", local_offset, to_string(local_));
+  std::size_t within = local_offset % local_line_bytes_;
+  auto run = runs_.begin();
+  for (; within >= run->size; ++run) within -= run->size;
+  return {local_offset / local_line_bytes_ * line_bytes_ + run->stored_offset + within, run->size - within};
 }
 
 void TensorSlice::copy(const ConstTensorView& whole, std::byte* destination) const {
   expects(whole.dtype() == stored_.dtype && whole.shape() == stored_.shape && whole.is_contiguous(),
           "tensor {} is cut out of a view of {} {}", to_string(stored_), to_string(whole.dtype()),
           to_string(whole.shape()));
-  const std::byte* line = whole.data();
-  for (std::size_t i = 0; i < lines_; ++i, line += line_bytes_) {
-    for (const Run& run : runs_) {
-      if (run.size > 0) std::memcpy(destination, line + run.offset, run.size);
-      destination += run.size;
-    }
+  for (std::size_t at = 0; at < local_.size_bytes();) {
+    const Run run = run_at(at);
+    std::memcpy(destination + at, whole.data() + run.stored_offset, run.size);
+    at += run.size;
   }
 }
 

@@ -41,22 +41,25 @@ class TensorSlice {
   /// The part, under the same name.
   const TensorSpec& local() const noexcept { return local_; }
 
+  /// Bytes that are adjacent in the part as well as in the stored tensor.
+  struct Run {
+    std::size_t stored_offset = 0;
+    std::size_t size = 0;
+  };
+  /// From the part's byte `local_offset` to the end of its run. Offsets in the stored tensor ascend with those in the
+  /// part.
+  Run run_at(std::size_t local_offset) const;
+
   /// Copies the part out of the whole tensor, whose bytes may be unaligned, to `local().size_bytes()` contiguous bytes.
   void copy(const ConstTensorView& whole, std::byte* destination) const;
 
  private:
-  /// Contiguous bytes of a line that belong to the part.
-  struct Run {
-    std::size_t offset;
-    std::size_t size;
-  };
-
   TensorSpec stored_;
   TensorSpec local_;
   // The stored bytes are lines that are cut alike: the whole tensor, or its rows where columns are cut.
-  std::size_t lines_ = 1;
   std::size_t line_bytes_ = 0;
-  std::vector<Run> runs_;
+  std::size_t local_line_bytes_ = 0;
+  std::vector<Run> runs_;  // of the first line; none is empty
 };
 
 }  // namespace lamina

@@ -17,23 +17,30 @@
 #include "device/stream.h"
 #include "ops/op_context.h"
 #include "tensor/arena.h"
+#include "tensor/bf16.h"
 #include "tensor/parameter.h"
 #include "test_data.h"
 #include "weights/checkpoint.h"
 
 namespace lamina::test {
 
-/// A device with one stream, and copies of whole f32 tensors that wait until they are done.
+/// A device with one stream, and copies of whole tensors, f32 or bf16, that wait until they are done. On the host they
+/// are f32.
 class DeviceRun {
  public:
+  explicit DeviceRun(std::unique_ptr<Device> device = create_cpu_device()) : device_(std::move(device)) {}
+
   Device& device() { return *device_; }
   Stream& stream() { return *stream_; }
 
   void upload(std::span<const float> values, const TensorView& tensor) {
     ASSERT_EQ(static_cast<std::int64_t>(values.size()), tensor.shape().elements());
-    const PinnedBuffer host = device_->allocate_pinned(values.size_bytes(), "test");
-    std::memcpy(host.data(), values.data(), values.size_bytes());
-    stream_->copy_to_device_async(tensor.data(), host.data(), values.size_bytes(), "input");
+    const PinnedBuffer host = device_->allocate_pinned(tensor.span_bytes(), "test");
+    if (tensor.dtype() == DType::bf16)
+      std::ranges::transform(values, reinterpret_cast<std::uint16_t*>(host.data()), narrow);
+    else
+      std::memcpy(host.data(), values.data(), values.size_bytes());
+    stream_->copy_to_device_async(tensor.data(), host.data(), tensor.span_bytes(), "input");
     stream_->synchronize();
   }
 
@@ -42,13 +49,26 @@ class DeviceRun {
     const PinnedBuffer host = device_->allocate_pinned(tensor.span_bytes(), "test");
     stream_->copy_to_host_async(host.data(), tensor.data(), tensor.span_bytes(), "output");
     stream_->synchronize();
-    std::vector<float> values(tensor.span_bytes() / sizeof(float));
-    std::memcpy(values.data(), host.data(), tensor.span_bytes());
+    std::vector<float> values(static_cast<std::size_t>(tensor.shape().elements()));
+    if (tensor.dtype() == DType::bf16)
+      std::transform(reinterpret_cast<const std::uint16_t*>(host.data()),
+                     reinterpret_cast<const std::uint16_t*>(host.data()) + values.size(), values.begin(), widen);
+    else
+      std::memcpy(values.data(), host.data(), tensor.span_bytes());
     return values;
   }
 
+  /// Fills memory with NaN of either dtype.
+  void poison(const DeviceBuffer& memory) {
+    if (memory.size_bytes() == 0) return;
+    const PinnedBuffer host = device_->allocate_pinned(memory.size_bytes(), "test");
+    std::memset(host.data(), 0xFF, host.size_bytes());
+    stream_->copy_to_device_async(memory.data(), host.data(), host.size_bytes(), "poison");
+    stream_->synchronize();
+  }
+
  private:
-  std::unique_ptr<Device> device_ = create_cpu_device();
+  std::unique_ptr<Device> device_;
   std::unique_ptr<Stream> stream_ = device_->create_stream("compute");
 };
 
@@ -67,6 +87,8 @@ class ExactMemory {
     workspace_ = run_on.device().allocate(planning.peak_bytes(), "workspace");
   }
 
+  const DeviceBuffer& activations() const { return activations_; }
+  const DeviceBuffer& workspace() const { return workspace_; }
   Arena arena() const { return {activations_.data(), activations_.size_bytes()}; }
   ops::OpContext context(DeviceRun& run_on) const {
     return {run_on.stream(), workspace_.data(), workspace_.size_bytes()};

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <deque>
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,91 +11,30 @@
 #include "models/bind_all.h"
 #include "models/config_refusal.h"
 #include "models/device_run.h"
-#include "models/qwen3/qwen3_inputs.h"
-#include "models/qwen3/qwen3_sample.h"
-#include "models/qwen3/qwen3_text_encoder.h"
+#include "models/qwen3_prompts.h"
 
 namespace lamina {
 namespace {
 
 using test::BoundWeights;
+using test::config_file;
 using test::ConfigRefusal;
 using test::DeviceRun;
+using test::Encoder;
 using test::ExactMemory;
 using test::expect_near;
 using test::fixtures_dir;
+using test::Ids;
+using test::kEmptyPrompt;
+using test::PromptsOnDevice;
 using test::read_floats;
 
-using Ids = std::vector<std::int32_t>;
-
 constexpr float kTolerance = 2e-4F;
-constexpr std::int32_t kPadding = 403;
-/// The chat frame around an empty prompt.
-const Ids kEmptyPrompt{404, 397, 198, 405, 198, 404, 401, 198, 406, 198, 198, 407, 198, 198};
-
-std::string encoder_dir() {
-  return test::tiny_shapes_dir() + "/text_encoder";
-}
-std::string config_file() {
-  return encoder_dir() + "/config.json";
-}
-
-struct Model {
-  Checkpoint checkpoint = Checkpoint::open(encoder_dir(), "model");
-  Qwen3TextEncoder encoder{Qwen3Config::read(ConfigReader::read(config_file())),
-                           [this](std::string_view name) { return checkpoint.dtype_of(name); }};
-};
-
-/// The tensors of some prompts that share activations and tables.
-class PromptsOnDevice {
- public:
-  PromptsOnDevice(const Qwen3TextEncoder& encoder, const std::vector<Ids>& prompts, Arena& arena)
-      : encoder_(encoder), prompts_(prompts) {
-    const Qwen3Config& config = encoder.config();
-    constexpr std::int64_t kTokens = Qwen3Config::kPromptTokens;
-    cos_ = arena.take(DType::f32, {kTokens, config.head_dim / 2});
-    sin_ = arena.take(DType::f32, {kTokens, config.head_dim / 2});
-    const Qwen3Activations activations(config, kTokens, DType::f32, arena);
-    for (const Ids& ids : prompts) {
-      embeddings_.push_back(arena.take(DType::f32, {kTokens, config.hidden}));
-      const Qwen3Inputs inputs{embeddings_.back(), cos_, sin_, static_cast<std::int64_t>(ids.size())};
-      samples_.emplace_back(encoder, inputs, activations, arena);
-    }
-  }
-
-  void upload(DeviceRun& run, const ConstTensorView& embedding) const {
-    const RopeTable rope = qwen3_rope_table(encoder_.config(), Qwen3Config::kPromptTokens);
-    run.upload(rope.cos, cos_);
-    run.upload(rope.sin, sin_);
-    for (std::size_t i = 0; i < prompts_.size(); ++i) {
-      Ids padded = prompts_[i];
-      padded.resize(Qwen3Config::kPromptTokens, kPadding);
-      run.upload(gather_embeddings(embedding, padded), embeddings_[i]);
-    }
-  }
-
-  void run(ops::OpContext& context) {
-    for (Qwen3Sample& sample : samples_) sample.begin(context);
-    for (std::size_t unit = 0; unit < encoder_.plan().stacks.front().units.size(); ++unit)
-      for (Qwen3Sample& sample : samples_) sample.run_unit(unit, context);
-    for (Qwen3Sample& sample : samples_) sample.finish(context);
-  }
-
-  const Qwen3Sample& sample(std::size_t index) const { return samples_.at(index); }
-
- private:
-  const Qwen3TextEncoder& encoder_;
-  const std::vector<Ids>& prompts_;
-  TensorView cos_;
-  TensorView sin_;
-  std::vector<TensorView> embeddings_;
-  std::deque<Qwen3Sample> samples_;
-};
 
 class Qwen3Parity : public testing::Test {
  protected:
   std::vector<std::vector<float>> encode(const std::vector<Ids>& prompts) {
-    Model model;
+    Encoder model;
     const auto lay_out = [&](Arena& arena) { return std::make_unique<PromptsOnDevice>(model.encoder, prompts, arena); };
     const ExactMemory memory(run_, model.encoder.parameters(), lay_out,
                              [](PromptsOnDevice& on_device, ops::OpContext& context) { on_device.run(context); });
@@ -130,7 +68,7 @@ TEST_F(Qwen3Parity, HiddenStatesOfAllCases) {
 }
 
 TEST_F(Qwen3Parity, PlaceholdersAreNamed) {
-  const Model model;
+  const Encoder model;
   const std::vector<Ids> prompts{kEmptyPrompt};
   Arena measuring;
   PromptsOnDevice on_device(model.encoder, prompts, measuring);
@@ -145,7 +83,7 @@ TEST_F(Qwen3Parity, PlaceholdersAreNamed) {
 }
 
 TEST(Qwen3Plan, StreamsTheLayersThatAreRead) {
-  const Model model;
+  const Encoder model;
   const OffloadPlan& plan = model.encoder.plan();
   EXPECT_EQ(plan.component, "text_encoder");
   EXPECT_TRUE(plan.outside.empty());
@@ -157,7 +95,7 @@ TEST(Qwen3Plan, StreamsTheLayersThatAreRead) {
 }
 
 TEST(Qwen3Plan, AccountsForEveryTensorOfTheCheckpoint) {
-  const Model model;
+  const Encoder model;
   std::vector<TensorSpec> used{model.encoder.embedding()};
   for (const ParameterGroup& group : test::all_groups(model.encoder.plan()))
     used.insert(used.end(), group.members.begin(), group.members.end());

@@ -64,6 +64,20 @@ TEST_F(TensorViewTest, ReshapesContiguousViews) {
   expect_error(ErrorCode::internal, {"[6, 2]", "[12]"}, [&] { view({6, 4}).slice(1, 0, 2).reshape({12}); });
 }
 
+TEST_F(TensorViewTest, PermutesAxes) {
+  const TensorView heads = view({2, 3, 4}).permute({2, 0, 1});
+  EXPECT_EQ(heads.shape(), (Shape{4, 2, 3}));
+  EXPECT_EQ(heads.stride(0), 1);
+  EXPECT_EQ(heads.stride(1), 12);
+  EXPECT_EQ(heads.stride(2), 4);
+  EXPECT_EQ(*heads.slice(0, 3, 4).slice(1, 1, 2).slice(2, 2, 3).as<float>(), 23.0f);
+  expect_error(ErrorCode::internal, {"axis 1 in an order of 3", "[2, 3, 4]"}, [&] {
+    view({2, 3, 4}).permute({0, 1, 1});
+  });
+  expect_error(ErrorCode::internal, {"an order of 2"}, [&] { view({2, 3, 4}).permute({0, 1}); });
+  expect_error(ErrorCode::internal, {"axis 3"}, [&] { view({2, 3, 4}).permute({0, 1, 3}); });
+}
+
 TEST_F(TensorViewTest, RefusesWhatLiesOutside) {
   const TensorView tensor = view({6, 4});
   expect_error(ErrorCode::internal, {"slice [0, 7) of axis 0 of [6, 4]"}, [&] { tensor.slice(0, 0, 7); });

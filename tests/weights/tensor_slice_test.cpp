@@ -70,6 +70,24 @@ TEST(TensorSlice, CutsVectorsAndConvolutions) {
   EXPECT_THAT((cut<std::uint16_t>(DType::bf16, {2, 2, 2}, {Cut::columns, {2}}, {2, 1})), ElementsAre(2, 3, 6, 7));
 }
 
+TEST(TensorSlice, TellsWhereEachOfItsBytesIsStored) {
+  // 2 rows of 6 f32, of which rank 1 has columns 1, 4 and 5.
+  const TensorSlice columns({"w", DType::f32, {2, 6}}, {Cut::columns, {2, 4}}, {2, 1});
+  const auto run = [&](std::size_t at) { return std::pair(columns.run_at(at).stored_offset, columns.run_at(at).size); };
+  EXPECT_EQ(run(0), std::pair(4UL, 4UL));
+  EXPECT_EQ(run(3), std::pair(7UL, 1UL));
+  EXPECT_EQ(run(4), std::pair(16UL, 8UL));
+  EXPECT_EQ(run(8), std::pair(20UL, 4UL));
+  EXPECT_EQ(run(12), std::pair(28UL, 4UL));
+  EXPECT_EQ(run(23), std::pair(47UL, 1UL));
+  expect_error(ErrorCode::internal, {"byte 24"}, [&] { columns.run_at(24); });
+  // Of rows, a run is as long as the share of a group; a group without elements has none.
+  const TensorSlice rows({"w", DType::bf16, {6, 2}}, {Cut::rows, {0, 2, 4}}, {2, 0});
+  EXPECT_EQ(rows.run_at(2).size, 2U);
+  EXPECT_EQ(rows.run_at(4).stored_offset, 8U);
+  EXPECT_EQ(rows.run_at(4).size, 8U);
+}
+
 TEST(TensorSlice, MayBeEmpty) {
   EXPECT_TRUE((cut<std::uint16_t>(DType::bf16, {0, 4}, {Cut::columns, {4}}, {2, 1})).empty());
   EXPECT_TRUE((cut<std::uint16_t>(DType::bf16, {4, 0}, {Cut::columns, {0}}, {2, 1})).empty());

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/error.h"
+#include "models/tensor_name.h"
 
 namespace lamina {
 namespace {
@@ -48,11 +49,6 @@ constexpr std::array kTable{
     Flux2ShardEntry{"attn.to_out.weight", Cut::columns, 1, 1},
 };
 
-bool matches(std::string_view tensor, std::string_view suffix) {
-  if (!tensor.ends_with(suffix)) return false;
-  return tensor.size() == suffix.size() || tensor[tensor.size() - suffix.size() - 1] == '.';
-}
-
 bool divides(std::int64_t degree, const Flux2Config& config) {
   return config.heads % degree == 0 && config.mlp_width % degree == 0;
 }
@@ -64,7 +60,7 @@ std::span<const Flux2ShardEntry> flux2_shard_table() noexcept {
 }
 
 ShardRule flux2_shard_rule(const Flux2Config& config, std::string_view tensor) {
-  const auto is_entry = [&](const Flux2ShardEntry& entry) { return matches(tensor, entry.suffix); };
+  const auto is_entry = [&](const Flux2ShardEntry& entry) { return ends_in_name(tensor, entry.suffix); };
   const auto found = std::ranges::count_if(kTable, is_entry);
   expects(found == 1, "tensor {} has {} rules of tensor parallelism", tensor, found);
   const Flux2ShardEntry& entry = *std::ranges::find_if(kTable, is_entry);

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "ops/attention.h"
+#include "ops/copy.h"
 #include "ops/elementwise.h"
 #include "ops/linear.h"
 #include "ops/norm.h"
@@ -28,13 +29,20 @@ void expect(const ConstTensorView& view, DType dtype, const Shape& shape, std::s
 
 }  // namespace
 
-Qwen3Activations::Qwen3Activations(const Qwen3Config& config, std::int64_t tokens, DType dtype, Arena& arena)
-    : normed(arena.take(dtype, {tokens, config.hidden})),
-      columns(arena.take(dtype, {tokens, columns_needed(config)})) {}
+Qwen3Activations::Qwen3Activations(const Qwen3TextEncoder& encoder, std::int64_t tokens, DType dtype,
+                                   Communicator* tensor_group, Arena& arena)
+    : normed(arena.take(dtype, {tokens, encoder.config().hidden})),
+      columns(arena.take(dtype, {tokens, columns_needed(encoder.rank_config())})),
+      group(tensor_group) {
+  const std::int64_t degree = encoder.tensor_parallel().degree;
+  const std::size_t ranks = group == nullptr ? 1 : group->size();
+  expects(degree == static_cast<std::int64_t>(ranks), "a text encoder of tensor-parallel degree {} in a group of {}",
+          degree, ranks);
+}
 
 Qwen3Sample::Qwen3Sample(const Qwen3TextEncoder& encoder, const Qwen3Inputs& inputs,
                          const Qwen3Activations& activations, Arena& arena)
-    : encoder_(encoder), config_(encoder.config()), inputs_(inputs), activations_(activations) {
+    : encoder_(encoder), config_(encoder.rank_config()), inputs_(inputs), activations_(activations) {
   const std::int64_t tokens = inputs.embeddings.size(0);
   expect(inputs.embeddings, inputs.embeddings.dtype(), {tokens, config_.hidden}, "embeddings");
   expect(inputs.cos, DType::f32, {tokens, config_.head_dim / 2}, "cos");
@@ -94,8 +102,11 @@ void Qwen3Sample::add_attention(const Qwen3Layer& layer, const Residual& residua
   options.valid_keys = inputs_.valid_tokens;
   ops::attention(context, q, k, v, heads(attended, q_width), options);
 
-  const TensorView product = residual.moves ? residual.after : activations_.normed;
+  const bool in_place = residual.moves && activations_.group == nullptr;  // a sum over ranks wants contiguous rows
+  const TensorView product = in_place ? residual.after : activations_.normed;
   ops::linear(context, columns(attended, q_width), layer.out->view(), product);
+  sum_over_ranks(context);
+  if (residual.moves && !in_place) ops::copy(context, product, residual.after);
   ops::add(context, residual.moves ? residual.before : product, residual.after);
 }
 
@@ -107,7 +118,13 @@ void Qwen3Sample::add_feed_forward(const Qwen3Layer& layer, const TensorView& re
   ops::linear(context, activations_.normed, layer.gate_up->view(), gate_up);
   ops::silu_mul(context, gate, up, gate);
   ops::linear(context, gate, layer.down->view(), activations_.normed);
+  sum_over_ranks(context);
   ops::add(context, activations_.normed, residual);
+}
+
+void Qwen3Sample::sum_over_ranks(ops::OpContext& context) const {
+  if (activations_.group == nullptr || context.is_planning()) return;
+  activations_.group->all_reduce_async(activations_.normed, context.stream());
 }
 
 }  // namespace lamina

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "models/qwen3/qwen3_shards.h"
 
 namespace lamina {
 namespace {
@@ -14,12 +15,29 @@ std::string layer_name(std::int64_t index) {
   return std::string(kLayers) + "." + std::to_string(index);
 }
 
+Qwen3Config config_of_rank(Qwen3Config config, const TensorParallel& parallel) {
+  check_qwen3_tensor_parallel(config, parallel);
+  config.heads /= parallel.degree;
+  config.kv_heads /= parallel.degree;
+  config.intermediate /= parallel.degree;
+  return config;
+}
+
+SliceOf slices_of_rank(const Qwen3Config& config, const TensorParallel& parallel) {
+  if (parallel.degree == 1) return {};
+  return [config, parallel](const TensorSpec& stored) {
+    return TensorSlice(stored, qwen3_shard_rule(config, stored.name), parallel);
+  };
+}
+
 }  // namespace
 
-Qwen3TextEncoder::Qwen3TextEncoder(const Qwen3Config& config, DTypeOf dtype_of)
+Qwen3TextEncoder::Qwen3TextEncoder(const Qwen3Config& config, DTypeOf dtype_of, const TensorParallel& parallel)
     : config_(config),
+      parallel_(parallel),
+      rank_config_(config_of_rank(config, parallel)),
       embedding_{kEmbedding, dtype_of(kEmbedding), {config.vocabulary, config.hidden}},
-      weights_(std::move(dtype_of)) {
+      weights_(std::move(dtype_of), slices_of_rank(config, parallel)) {
   const std::int64_t needed = Qwen3Config::kHiddenStates.back();
   expects(config_.layers >= needed, "Qwen3TextEncoder: {} layers, {} needed", config_.layers, needed);
   Stack stack{"prompt", Phase::prompt, {}};

@@ -6,9 +6,11 @@
 #include "models/module_weights.h"
 #include "models/qwen3/qwen3_config.h"
 #include "offload/offload_plan.h"
+#include "weights/tensor_slice.h"
 
 namespace lamina {
 
+/// Shapes are given of the whole encoder.
 struct Qwen3Layer {
   const Parameter* input_norm = nullptr;           ///< [hidden]
   const Parameter* qkv = nullptr;                  ///< [(heads + 2 kv_heads) head_dim, hidden]
@@ -25,10 +27,15 @@ struct Qwen3Layer {
 /// outside the streamed layers. Source: transformers, Qwen3Model.
 class Qwen3TextEncoder {
  public:
-  /// `dtype_of` is asked for every tensor once.
-  Qwen3TextEncoder(const Qwen3Config& config, DTypeOf dtype_of);
+  /// `dtype_of` is asked for every tensor once. Of a tensor-parallel group, parameters and plan are those of one rank;
+  /// throws incompatible for a degree that the sizes do not divide by.
+  Qwen3TextEncoder(const Qwen3Config& config, DTypeOf dtype_of, const TensorParallel& parallel = {});
 
+  /// Sizes of the whole encoder.
   const Qwen3Config& config() const noexcept { return config_; }
+  const TensorParallel& tensor_parallel() const noexcept { return parallel_; }
+  /// Sizes of the rank's part: its heads, and its features of the feed-forward.
+  const Qwen3Config& rank_config() const noexcept { return rank_config_; }
   const OffloadPlan& plan() const noexcept { return plan_; }
   std::vector<Parameter*> parameters() { return weights_.parameters(); }
   const std::vector<Qwen3Layer>& layers() const noexcept { return layers_; }
@@ -42,6 +49,8 @@ class Qwen3TextEncoder {
   Qwen3Layer declare_layer(const std::string& layer);
 
   Qwen3Config config_;
+  TensorParallel parallel_;
+  Qwen3Config rank_config_;
   TensorSpec embedding_;
   ModuleWeights weights_;
   std::vector<Qwen3Layer> layers_;

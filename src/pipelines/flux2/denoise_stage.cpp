@@ -29,7 +29,7 @@ void DenoiseStage::lay_out(Arena& arena) {
   timesteps_ = arena.take(activations_dtype, {job_.steps, config.timestep_channels});
   if (config.has_guidance) guidance_ = arena.take(activations_dtype, {1, config.timestep_channels});
   modulation_.emplace(config, activations_dtype, arena);
-  const Flux2Activations activations(config, all_tokens, activations_dtype, arena);
+  const Flux2Activations activations(model_.transformer(), all_tokens, activations_dtype, model_.groups(), arena);
   for (std::size_t branch = 0; branch < job_.branches; ++branch) {
     texts_.push_back(arena.take(activations_dtype, {text_tokens(), config.text_channels}));
     branches_.emplace_back(model_.transformer(), Flux2Inputs{texts_.back(), model_tokens_, cos_, sin_, latent_tokens()},

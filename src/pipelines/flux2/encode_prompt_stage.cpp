@@ -12,7 +12,8 @@ void EncodePromptStage::lay_out(Arena& arena) {
   downloads_.clear();
   cos_ = arena.take(DType::f32, {tokens, config.head_dim / 2});
   sin_ = arena.take(DType::f32, {tokens, config.head_dim / 2});
-  const Qwen3Activations activations(config, tokens, model_.activations(), arena);
+  const Qwen3Activations activations(model_.text_encoder(), tokens, model_.activations(), model_.text_encoder_group(),
+                                     arena);
   for (const PromptTokens& prompt : job_.prompts) {
     embeddings_.push_back(arena.take(model_.activations(), {tokens, config.hidden}));
     samples_.emplace_back(model_.text_encoder(),

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "models/flux2/flux2_stored_forms.h"
 #include "models/qwen3/qwen3_inputs.h"
+#include "pipelines/flux2/flux2_ranks.h"
 #include "pipelines/flux2/flux2_tensors.h"
 #include "weights/coverage.h"
 #include "weights/stated_dtype.h"
@@ -24,6 +25,15 @@ DTypeOf dtypes_of(const Checkpoint& checkpoint) {
   return [&checkpoint](std::string_view name) { return checkpoint.weight_dtype_of(name); };
 }
 
+Qwen3TextEncoder read_encoder(const ConfigReader& file, const Checkpoint& checkpoint, const Communicator* group) {
+  const Qwen3Config config = Qwen3Config::read(file);
+  return {config, dtypes_of(checkpoint), text_encoder_part(file, config, group)};
+}
+
+std::size_t degree_of(const TensorParallel& part) {
+  return static_cast<std::size_t>(part.degree);
+}
+
 void check_component(const Checkpoint& checkpoint, const WeightDemand& demand) {
   const std::vector<std::string> unused = check_coverage(checkpoint, demand);
   if (!unused.empty())
@@ -35,19 +45,11 @@ void warn_of_dtype(const ModelFolder& folder, std::string_view component, const 
   if (const auto text = dtype_disagreement(read_config(folder, component), checkpoint)) spdlog::warn(*text);
 }
 
-/// Throws not_implemented where several ranks are to compute a sample together.
-void refuse_groups(const ModelGroups& groups) {
-  if (groups.tensor != nullptr)
-    fail(ErrorCode::not_implemented, "--tensor-parallel-size {}: the model runs whole", groups.tensor->size());
-  if (groups.sequence != nullptr)
-    fail(ErrorCode::not_implemented, "--usp {}: the model takes all tokens of a sample", groups.sequence->size());
-}
-
 }  // namespace
 
-Flux2Model::Text::Text(const ModelFolder& folder)
+Flux2Model::Text::Text(const ModelFolder& folder, const Communicator* group)
     : checkpoint(Checkpoint::open(folder.component_path("text_encoder"), "model")),
-      encoder(Qwen3Config::read(read_config(folder, "text_encoder")), dtypes_of(checkpoint)) {
+      encoder(read_encoder(read_config(folder, "text_encoder"), checkpoint, group)) {
   if (folder.find("tokenizer") != nullptr) tokenizer = Tokenizer::load(folder.component_path("tokenizer"));
 }
 
@@ -64,13 +66,15 @@ Flux2Model::Flux2Model(const ModelFolder& folder, const PipelineOptions& options
       opens_text_encoder_(options.text_encoder),
       activations_(options.activations),
       vae_tiling_(options.vae_tiling),
+      groups_(options.groups),
+      text_encoder_group_(options.text_encoder_tensor_parallel ? options.groups.tensor : nullptr),
       scheduler_(FlowMatchScheduler::load(folder.component_path("scheduler"))),
       transformer_checkpoint_(Checkpoint::open(folder.component_path("transformer"), "diffusion_pytorch_model")),
       transformer_config_(Flux2Config::read(read_config(folder, "transformer"))),
       transformer_stored_as_(flux2_stored_forms(transformer_config_, transformer_checkpoint_)),
-      transformer_(transformer_config_, stored_dtypes(transformer_checkpoint_, transformer_stored_as_)) {
-  refuse_groups(options.groups);
-  if (opens_text_encoder_ && folder.find("text_encoder") != nullptr) text_.emplace(folder);
+      transformer_(transformer_config_, stored_dtypes(transformer_checkpoint_, transformer_stored_as_),
+                   transformer_part(read_config(folder, "transformer"), transformer_config_, groups_)) {
+  if (opens_text_encoder_ && folder.find("text_encoder") != nullptr) text_.emplace(folder, text_encoder_group_);
   if (folder.find("vae") != nullptr) {
     vae_.emplace(folder);
     geometry_ = LatentGeometry(vae_->config.spatial_factor(), Flux2VaeConfig::kPatchSide);
@@ -80,9 +84,17 @@ Flux2Model::Flux2Model(const ModelFolder& folder, const PipelineOptions& options
   if (text_) warn_of_dtype(folder, "text_encoder", text_->checkpoint);
   if (vae_) warn_of_dtype(folder, "vae", vae_->checkpoint);
   check_tensors();
-  if (text_) add_part(kTextEncoder, {text_->encoder.plan(), text_->encoder.parameters(), text_->checkpoint});
-  add_part(kTransformer,
-           {transformer_.plan(), transformer_.parameters(), transformer_checkpoint_, true, transformer_stored_as_});
+  if (text_)
+    add_part(kTextEncoder, {.plan = text_->encoder.plan(),
+                            .parameters = text_->encoder.parameters(),
+                            .checkpoint = text_->checkpoint,
+                            .tensor_parallel_size = degree_of(text_->encoder.tensor_parallel())});
+  add_part(kTransformer, {.plan = transformer_.plan(),
+                          .parameters = transformer_.parameters(),
+                          .checkpoint = transformer_checkpoint_,
+                          .is_transformer = true,
+                          .tensor_parallel_size = degree_of(transformer_.tensor_parallel()),
+                          .stored_as = transformer_stored_as_});
   if (!vae_) return;
   add_part(kVaeDecoder, {vae_->decoder.plan(), vae_->decoder.parameters(), vae_->checkpoint});
   add_part(kVaeEncoder, {vae_->encoder.plan(), vae_->encoder.parameters(), vae_->checkpoint});

@@ -6,10 +6,12 @@
 #include <string_view>
 #include <vector>
 
+#include "comm/communicator.h"
 #include "models/flux2/flux2_transformer.h"
 #include "models/flux2_vae/flux2_latent_statistics.h"
 #include "models/flux2_vae/flux2_vae_decoder.h"
 #include "models/flux2_vae/flux2_vae_encoder.h"
+#include "models/model_groups.h"
 #include "models/qwen3/qwen3_text_encoder.h"
 #include "pipelines/flow_match.h"
 #include "pipelines/latent_geometry.h"
@@ -28,7 +30,8 @@ class Flux2Model {
  public:
   enum Part { kTextEncoder, kTransformer, kVaeDecoder, kVaeEncoder };
 
-  /// Throws not_found, corrupt or incompatible naming file and tensor or field. Tensors nobody reads are warned of.
+  /// Throws not_found, corrupt or incompatible naming file and tensor or field, and incompatible where the groups of
+  /// `options` cannot divide transformer or text encoder. Tensors nobody reads are warned of.
   Flux2Model(const ModelFolder& folder, const PipelineOptions& options);
   Flux2Model(const Flux2Model&) = delete;
   Flux2Model& operator=(const Flux2Model&) = delete;
@@ -49,6 +52,10 @@ class Flux2Model {
   const Flux2VaeEncoder& vae_encoder() const { return vae().encoder; }
   const Flux2LatentStatistics& latent_statistics() const { return vae().statistics; }
 
+  /// The ranks that compute with this one, and those of them that divide the text encoder; null: it is whole.
+  const ModelGroups& groups() const noexcept { return groups_; }
+  Communicator* text_encoder_group() const noexcept { return text_encoder_group_; }
+
   /// Input rows of the text encoder for these tokens: [ids, hidden].
   std::vector<float> embed(const std::vector<std::int32_t>& ids) const;
 
@@ -59,7 +66,7 @@ class Flux2Model {
 
  private:
   struct Text {
-    explicit Text(const ModelFolder& folder);
+    Text(const ModelFolder& folder, const Communicator* group);
     Checkpoint checkpoint;
     Qwen3TextEncoder encoder;
     std::optional<Tokenizer> tokenizer;
@@ -88,6 +95,8 @@ class Flux2Model {
   bool opens_text_encoder_;
   DType activations_;
   VaeTiling vae_tiling_;
+  ModelGroups groups_;
+  Communicator* text_encoder_group_;
   FlowMatchScheduler scheduler_;
   Checkpoint transformer_checkpoint_;
   Flux2Config transformer_config_;
