@@ -16,6 +16,7 @@
 #include "cli/interruption.h"
 #include "cli/progress_bar.h"
 #include "engine/first_fault.h"
+#include "engine/gathered_run.h"
 #include "engine/milliseconds.h"
 #include "engine/ranked_setup.h"
 #include "engine/result_files.h"
@@ -52,7 +53,7 @@ std::vector<std::string> picture_names(const GenerateFlags& flags, std::size_t c
 
 /// The files of a run, opened before any work so that a path that cannot be written is refused at once.
 struct RankedFiles {
-  RankedFiles(const GenerateFlags& flags, const std::vector<std::string>& names) {
+  RankedFiles(const GenerateFlags& flags, const std::vector<std::string>& names, bool reports) {
     for (const std::string& name : names) {
       refuse_shared_file("--report", flags.report, "--output", name);
       refuse_shared_file("--save-tensors", flags.save_tensors, "--output", name);
@@ -60,7 +61,7 @@ struct RankedFiles {
     }
     refuse_shared_file("--report", flags.report, "--save-tensors", flags.save_tensors);
     if (!flags.save_tensors.empty()) tensors.emplace(flags.save_tensors);
-    if (!flags.report.empty()) report.emplace(flags.report);
+    if (!flags.report.empty() && reports) report.emplace(flags.report);
   }
 
   std::vector<AtomicFile> pictures;
@@ -68,32 +69,35 @@ struct RankedFiles {
   std::optional<AtomicFile> report;
 };
 
-/// Pictures that were made.
-void write_results(const RankedRun& run, const std::vector<std::string>& names, RankedFiles& files) {
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const RankedOutcome& outcome = run.outcomes[i];
-    if (!outcome.result) continue;
-    write_png(std::move(files.pictures[i]), *outcome.result);
-    if (files.tensors) write_tensors(std::move(*files.tensors), *outcome.result);
-    fmt::print("{}\n  {:<22}{}\n", names[i], "rank", outcome.rank);
+/// Pictures that this process made.
+void write_results(const RankedRun& run, RankedFiles& files) {
+  for (std::size_t i = 0; i < run.outcomes.size(); ++i) {
+    const std::optional<GenerateResult>& result = run.outcomes[i].result;
+    if (!result) continue;
+    write_png(std::move(files.pictures[i]), *result);
+    if (files.tensors) write_tensors(std::move(*files.tensors), *result);
   }
-  if (files.report) write_text(std::move(*files.report), report_json(run));
 }
 
-void print_ranks(const RankedRun& run) {
-  for (std::size_t i = 0; i < run.ranks.size(); ++i) {
-    const RankTotals& totals = run.ranks[i].totals;
+/// What all processes made.
+void print_results(const RankedRun& run, const std::vector<std::string>& names) {
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (!run.outcomes[i].failure) fmt::print("{}\n  {:<22}{}\n", names[i], "rank", run.outcomes[i].rank);
+  for (std::size_t rank = 0; rank < run.ranks.size(); ++rank) {
+    const RankTotals& totals = run.ranks[rank].totals;
     fmt::print("  {:<22}{} passes, {} copied, {} gathered, stall {:.1f} ms, weights on the host {}\n",
-               fmt::format("rank {}", run.local.first + i), totals.passes, format_size(totals.copied_bytes),
+               fmt::format("rank {}", rank), totals.passes, format_size(totals.copied_bytes),
                format_size(totals.gathered_bytes), milliseconds(totals.stall), format_size(totals.host_bytes));
   }
 }
 
-/// Throws why pictures are missing, naming each; the first reason's code is that of all.
-void fail_for_missing(const RankedRun& run, const std::vector<std::string>& names) {
-  stop_if_interrupted();
+void throw_first_fault(const RankedRun& run) {
   for (const RankReport& rank : run.ranks)
     if (rank.fault) throw as_reason(*rank.fault);
+}
+
+/// Throws why pictures are missing, naming each; the first reason's code is that of all.
+void fail_for_missing(const RankedRun& run, const std::vector<std::string>& names) {
   std::optional<ErrorCode> code;
   std::vector<std::string> reasons;
   for (std::size_t i = 0; i < names.size(); ++i)
@@ -104,6 +108,19 @@ void fail_for_missing(const RankedRun& run, const std::vector<std::string>& name
   if (code) throw Error(*code, fmt::format("{}", fmt::join(reasons, "; ")));
 }
 
+/// Interrupted, the first process cancels what is open; another one can only end, and all with it.
+RankedRun run_with_progress(const RankedSetup& setup, const std::vector<GenerateRequest>& requests, bool is_first) {
+  std::optional<ProgressBar> bar;
+  if (is_first) bar.emplace();
+  return run_on_ranks(setup, requests,
+                      {.passed =
+                           [&](const RankedProgress& progress) {
+                             if (bar) bar->show_passes(progress.passes, progress.total);
+                             if (!is_first) stop_if_interrupted();
+                           },
+                       .is_cancelled = [](std::size_t) { return interruption() != 0; }});
+}
+
 }  // namespace
 
 void generate_on_ranks(const GenerateFlags& flags, const EngineConfig& config) {
@@ -112,20 +129,21 @@ void generate_on_ranks(const GenerateFlags& flags, const EngineConfig& config) {
   const std::vector<GenerateRequest> requests = read_requests(flags);
   const std::vector<std::string> names = picture_names(flags, requests.size());
   std::vector<std::string> notes;
-  const RankedSetup setup = ranked_setup(flags.ranks.parsed(config), notes);
-  for (const std::string& note : notes) spdlog::info(note);
-  RankedFiles files(flags, names);
-  RankedRun run;
-  {
-    ProgressBar bar;
-    run = run_on_ranks(
-        setup, requests,
-        {.passed = [&](const RankedProgress& progress) { bar.show_passes(progress.passes, progress.total); },
-         .is_cancelled = [](std::size_t) { return interruption() != 0; }});
-  }
-  write_results(run, names, files);
-  print_ranks(run);
-  fail_for_missing(run, names);
+  RankedSetup setup = ranked_setup(flags.ranks.parsed(config), notes);
+  const bool is_first = setup.connector->local_ranks().first == 0;  // of the processes: it speaks for all
+  for (const std::string& note : notes)
+    if (is_first) spdlog::info(note);
+  RankedFiles files(flags, names, is_first);
+  const RankedRun run = run_with_progress(setup, requests, is_first);
+  write_results(run, files);
+  const RankedRun all = gather_run(*setup.connector, run);  // throws the fault, where processes share their fate
+  setup.connector.reset();  // leaves the others in peace: what follows concerns nobody else
+  if (!is_first) return;
+  print_results(all, names);
+  if (files.report) write_text(std::move(*files.report), report_json(all));
+  stop_if_interrupted();
+  throw_first_fault(run);
+  fail_for_missing(all, names);
 }
 
 }  // namespace lamina

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -15,6 +16,7 @@
 #include "cli/inspect_command.h"
 #include "cli/interruption.h"
 #include "cli/synth_command.h"
+#include "comm/launched_process.h"
 #include "lamina/engine.h"
 
 namespace {
@@ -32,11 +34,21 @@ void restart_with_waiting_openmp_threads(char** argv) {
   spdlog::warn("could not restart with {}=passive; other work on this machine may slow this run", kVariable);
 }
 
+/// "lamina", or "lamina, process 1" where a launcher started several.
+std::string program_name() {
+  try {
+    const std::optional<lamina::LaunchedProcess> process = lamina::launched_process();
+    if (process && process->count > 1) return fmt::format("lamina, process {}", process->index);
+  } catch (const lamina::Error&) {  // whoever needs its place will say so
+  }
+  return "lamina";
+}
+
 /// One line, whatever a file put into the message. Where stderr takes nothing, the exit code alone tells.
 void print_error(std::string_view code, std::string line) {
   for (char& character : line)
     if (static_cast<unsigned char>(character) < 0x20) character = ' ';
-  std::fputs(fmt::format("lamina: {}: {}\n", code, line).c_str(), stderr);
+  std::fputs(fmt::format("{}: {}: {}\n", program_name(), code, line).c_str(), stderr);
 }
 
 /// Errors of the caller's making exit with 2, failures of device or program with 1, a signal as shells count it.
@@ -67,7 +79,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  lamina::setup_logging(spdlog::level::info);
+  lamina::setup_logging(spdlog::level::info, program_name());
   restart_with_waiting_openmp_threads(argv);
   try {
     return run(argc, argv);

@@ -1,6 +1,7 @@
 #include "cli/rank_flags.h"
 
 #include "cli/whole_number.h"
+#include "comm/launched_process.h"
 
 namespace lamina {
 
@@ -12,6 +13,10 @@ void RankFlags::add_to(CLI::App& command) {
   command.add_flag(
       "--enable-layerwise-offload", parallel.enable_layerwise_offload,
       "Stream the blocks of a single device, as --enable-distributed-layerwise-offload does on every rank");
+  command
+      .add_option("--ranks-per-process", ranks_per_process,
+                  "Under mpirun or srun: ranks of each process; default: all ranks divided by the processes")
+      ->check(check_whole_number);
   add_streaming_to(command, command.get_option("--enable-distributed-layerwise-offload"));
 }
 
@@ -27,6 +32,10 @@ void RankFlags::add_concurrency_to(CLI::App& command) {
                   "Requests of a replica that share each visit of a block")
       ->check(check_whole_number)
       ->capture_default_str();
+}
+
+bool RankFlags::are_several() const {
+  return parallel.sizes != ParallelSizes{} || ranks_per_process.has_value() || launched_process().has_value();
 }
 
 void RankFlags::add_sizes_to(CLI::App& command) {
@@ -81,7 +90,7 @@ void RankFlags::add_streaming_to(CLI::App& command, CLI::Option* dlo) {
 }
 
 RankedConfig RankFlags::parsed(const EngineConfig& engine) const {
-  RankedConfig config{engine, parallel, gather_chunks};
+  RankedConfig config{engine, parallel, gather_chunks, ranks_per_process};
   config.parallel.dlo_wave_policy = wave_policy == "strict" ? WavePolicy::strict : WavePolicy::ragged;
   config.parallel.dlo_resident_with_allgather =
       residents_with_gather == "reject" ? ResidentsWithAllGather::reject : ResidentsWithAllGather::keep;

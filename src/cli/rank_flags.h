@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <cstddef>
+#include <optional>
 #include <string>
 
 #include "engine/ranked_setup.h"
@@ -12,6 +14,7 @@ namespace lamina {
 struct RankFlags {
   ParallelConfig parallel;
   std::size_t gather_chunks = 1;
+  std::optional<std::size_t> ranks_per_process;
   std::string wave_policy = "ragged";
   std::string residents_with_gather = "keep";
 
@@ -19,8 +22,8 @@ struct RankFlags {
   void add_to(CLI::App& command);
   /// To the command that times steps, which streams whatever the flags say.
   void add_to_benchmark(CLI::App& command);
-  /// Whether they ask for other than one rank.
-  bool are_several() const { return parallel.sizes != ParallelSizes{}; }
+  /// Whether they, or a launcher, ask for other than one rank.
+  bool are_several() const;
   /// After parsing.
   RankedConfig parsed(const EngineConfig& engine) const;
 

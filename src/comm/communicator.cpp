@@ -17,6 +17,14 @@ std::string_view to_string(Collective::Kind kind) noexcept {
   return "collective";
 }
 
+std::string describe(const Collective& collective) {
+  if (collective.kind == Collective::Kind::all_reduce)
+    return fmt::format("{} ({})", to_string(collective.kind), to_string(collective.dtype));
+  if (collective.kind == Collective::Kind::broadcast)
+    return fmt::format("{} from rank {}", to_string(collective.kind), collective.root);
+  return std::string(to_string(collective.kind));
+}
+
 Communicator::Communicator(std::string name, std::size_t rank, std::size_t size)
     : name_(std::move(name)), rank_(rank), size_(size) {
   expects(rank < size, "rank {} in group '{}' of {}", rank, name_, size);

@@ -30,6 +30,8 @@ struct Collective {
 
 /// "all-gather", as messages, traces and the CPU's virtual costs call it.
 std::string_view to_string(Collective::Kind kind) noexcept;
+/// "broadcast from rank 1": what besides size must be the same on all ranks.
+std::string describe(const Collective& collective);
 
 /// One rank's end of a group whose ranks exchange data. Every rank enters the same collectives in the same order. Each
 /// is work of the given stream, in the stream's order, and is over on a rank when that rank's data has arrived and its

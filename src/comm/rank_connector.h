@@ -48,4 +48,26 @@ std::unique_ptr<RankConnector> connect_threads(std::size_t ranks,
 /// Ranks that are all threads of this process, with one GPU each: rank r that of index `first_device` + r.
 std::unique_ptr<RankConnector> connect_gpus(std::size_t ranks, int first_device);
 
+struct ProcessOptions {
+  std::size_t ranks_per_process = 1;  ///< threads; the same in all processes
+  std::optional<int> first_gpu;       ///< of this process: its ranks have neighbouring ones. None: CPU devices
+  std::optional<std::chrono::milliseconds> collective_limit;  ///< as for threads
+  /// A process from which nothing is heard for so long is gone. Each says every tenth of it that it lives (every second
+  /// at least), on a thread that does nothing else but pass on messages, however busy the others are.
+  std::chrono::milliseconds silence_limit = std::chrono::seconds(10);
+};
+
+/// Ranks that are threads of the processes that mpirun or srun started together, this one among them: process p has the
+/// ranks [p * ranks_per_process, (p + 1) * ranks_per_process). Once in a process. All groups end together, on all
+/// processes and with the first reason, when one ends or a process is gone. The connector and all ends of its groups
+/// are destroyed when the last collective is over; this waits for the other processes to come as far, unless the groups
+/// have ended.
+///
+/// Throws unavailable where this build has no MPI, where no launcher started this process, and where the others do not
+/// come.
+std::unique_ptr<RankConnector> connect_processes(const ProcessOptions& options);
+
+/// Throws internal unless `ranks` are ranks of a world of so many in ascending order, as those of group `name` must be.
+void check_group(const std::string& name, std::span<const std::size_t> ranks, std::size_t world_size);
+
 }  // namespace lamina

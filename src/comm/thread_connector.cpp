@@ -22,26 +22,26 @@ class ThreadConnector final : public RankConnector {
 
   std::vector<std::unique_ptr<Communicator>> connect_devices(const std::string& name,
                                                              std::span<const std::size_t> ranks) override {
-    check(name, ranks);
+    check_group(name, ranks, ranks_);
     return connect_(name, ranks);
   }
   std::vector<std::unique_ptr<HostExchange>> connect_hosts(const std::string& name,
                                                            std::span<const std::size_t> ranks) override {
-    check(name, ranks);
+    check_group(name, ranks, ranks_);
     return create_local_exchange(name, ranks.size());
   }
 
  private:
-  void check(const std::string& name, std::span<const std::size_t> ranks) const {
-    expects(!ranks.empty() && std::ranges::is_sorted(ranks, std::less_equal()) && ranks.back() < ranks_,
-            "group '{}' is not made of ranks of a world of {} in ascending order", name, ranks_);
-  }
-
   std::size_t ranks_;
   ConnectDevices connect_;
 };
 
 }  // namespace
+
+void check_group(const std::string& name, std::span<const std::size_t> ranks, std::size_t world_size) {
+  expects(!ranks.empty() && std::ranges::is_sorted(ranks, std::less_equal()) && ranks.back() < world_size,
+          "group '{}' is not made of ranks of a world of {} in ascending order", name, world_size);
+}
 
 std::unique_ptr<RankConnector> connect_threads(std::size_t ranks,
                                                std::optional<std::chrono::milliseconds> collective_limit) {

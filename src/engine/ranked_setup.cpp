@@ -9,6 +9,7 @@
 #include "comm/local/local_communicator.h"
 #include "device/cuda/cuda_device.h"
 #include "engine/compatibility.h"
+#include "engine/launched_ranks.h"
 #include "engine/options.h"
 #include "engine/run_facts.h"
 #include "engine/select_device.h"
@@ -73,9 +74,15 @@ void check_gpus(DeviceChoice first, std::size_t local_ranks) {
   }
 }
 
-std::shared_ptr<RankConnector> connect(DeviceChoice first, std::size_t ranks) {
-  if (first.kind == DeviceKind::cuda) return connect_gpus(ranks, first.index);
-  return connect_threads(ranks, kCollectiveLimit);
+std::shared_ptr<RankConnector> connect(const RankPlaces& places, bool in_processes) {
+  const DeviceChoice device = places.first_device;
+  const bool on_gpus = device.kind == DeviceKind::cuda;
+  if (in_processes)
+    return connect_processes({.ranks_per_process = places.local.count,
+                              .first_gpu = on_gpus ? std::optional(device.index) : std::nullopt,
+                              .collective_limit = kCollectiveLimit});
+  if (on_gpus) return connect_gpus(places.local.count, device.index);
+  return connect_threads(places.local.count, kCollectiveLimit);
 }
 
 OpenPipeline opener(const EngineConfig& engine, const ParallelConfig& parallel, DeviceKind device) {
@@ -107,19 +114,25 @@ RankedSetup ranked_setup(const RankedConfig& config, std::vector<std::string>& n
   const EffectiveParallelism effective = resolve_all(config, notes);
   const Topology& topology = effective.topology;
   const EngineConfig engine = effective_engine(config.engine, effective.config);
-  const DeviceChoice device = choose_device(engine.device);
-  if (connector == nullptr) connector = connect(device, topology.world_size());
-  topology.check_world_size(connector->world_size(), "the launcher");
-  const LocalRanks local = connector->local_ranks();
+  const std::optional<LaunchedProcess> process = launched_process();
+  RankPlaces places{{}, choose_device(engine.device)};
+  if (connector == nullptr) {
+    places = place_ranks(topology, process, config.ranks_per_process, places.first_device);
+  } else {
+    topology.check_world_size(connector->world_size(), "the launcher");
+    places.local = connector->local_ranks();
+  }
+  const auto [local, device] = places;
   check_gpus(device, local.count);
   OpenPipeline open = opener(engine, effective.config, device.kind);
   std::string model = checked_model(open, topology.sizes());
+  if (connector == nullptr) connector = connect(places, process.has_value());
   return {.topology = topology,
           .connector = std::move(connector),
           .create_device =
-              [device, local, engine](std::size_t rank) {
-                return create_device(device_of(device, rank - local.first), engine.device_memory_bytes,
-                                     process_host_memory(engine.host_memory_bytes));
+              [places, engine](std::size_t rank) {
+                return create_device(device_of(places.first_device, rank - places.local.first),
+                                     engine.device_memory_bytes, process_host_memory(engine.host_memory_bytes));
               },
           .open_pipeline = std::move(open),
           .model = std::move(model),

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "engine/engine_fixture.h"
+#include "engine/gathered_run.h"
 #include "engine/micro_ranks.h"
 
 namespace lamina::test {
@@ -17,21 +18,28 @@ std::vector<GenerateRequest> matrix_requests() {
   return {micro_request(1, 3, 2), micro_request(2, 2, 1), micro_request(3, 4, 1)};
 }
 
+void expect_outcome(const MatrixCell& cell, const RankedOutcome& outcome, const std::vector<float>& expected) {
+  ASSERT_TRUE(outcome.result) << (outcome.failure ? outcome.failure->message : "no result and no reason");
+  const std::vector<float>& latents = tensor_of(*outcome.result, "latents").values;
+  if (cell.divides_samples())
+    EXPECT_LE(largest_difference(latents, expected), kTolerance);
+  else
+    EXPECT_EQ(latents, expected);
+}
+
 void expect_cell_holds(const MatrixCell& cell, const std::filesystem::path& model,
-                       const std::vector<std::vector<float>>& expected) {
+                       const std::vector<std::vector<float>>& expected,
+                       const std::shared_ptr<RankConnector>& connector) {
   std::vector<std::string> notes;
-  const RankedSetup setup = ranked_setup(cell.config(model), notes);
+  const RankedSetup setup = ranked_setup(cell.config(model), notes, connector);
   const RankedRun run = run_on_ranks(setup, matrix_requests());
+  const RankedRun all = gather_run(*setup.connector, run);
   for (std::size_t i = 0; i < expected.size(); ++i) {
-    const RankedOutcome& outcome = run.outcomes[i];
-    ASSERT_TRUE(outcome.result) << (outcome.failure ? outcome.failure->message : "no result and no reason");
-    const std::vector<float>& latents = tensor_of(*outcome.result, "latents").values;
-    if (cell.divides_samples())
-      EXPECT_LE(largest_difference(latents, expected[i]), kTolerance) << "request " << i;
-    else
-      EXPECT_EQ(latents, expected[i]) << "request " << i;
+    SCOPED_TRACE("request " + std::to_string(i));
+    EXPECT_FALSE(all.outcomes[i].failure) << all.outcomes[i].failure->message;
+    if (run.local.contains(all.outcomes[i].rank)) expect_outcome(cell, run.outcomes[i], expected[i]);
   }
-  for (const RankReport& rank : run.ranks)
+  for (const RankReport& rank : all.ranks)
     EXPECT_EQ(rank.totals.gathered_bytes > 0, setup.weights.has_value() && cell.values[MatrixCell::residents] + 1 < 3);
 }
 
@@ -49,14 +57,14 @@ std::vector<MatrixRow> rows_of(const std::vector<MatrixCell>& cells) {
   return result;
 }
 
-void expect_row_holds(const MatrixRow& row) {
+void expect_row_holds(const MatrixRow& row, const std::shared_ptr<RankConnector>& connector) {
   const ScratchFolder scratch;
   const std::filesystem::path model = micro_transformer(scratch.path());
   std::vector<std::vector<float>> expected;
   for (const GenerateRequest& request : matrix_requests()) expected.push_back(lone_latents(model, request));
   for (const MatrixCell& cell : row.cells) {
     SCOPED_TRACE(to_string(cell));
-    expect_cell_holds(cell, model, expected);
+    expect_cell_holds(cell, model, expected, connector);
   }
 }
 

@@ -2,14 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
+#include "comm/local/ordered_sum.h"
 #include "comm/local/rendezvous.h"
 #include "device/cpu/cpu_stream.h"
-#include "tensor/bf16.h"
 
 namespace lamina {
 namespace local {
@@ -53,22 +53,11 @@ void broadcast(std::span<const Offer> offers) {
     if (offer.collective.target != root.target) std::memcpy(offer.collective.target, root.target, root.piece_bytes);
 }
 
-template <typename Element, typename Widen, typename Narrow>
-void all_reduce(std::span<const Offer> offers, Widen widen_element, Narrow narrow_sum) {
-  const auto elements = [](const Offer& offer) { return reinterpret_cast<Element*>(offer.collective.target); };
-  const std::size_t count = offers.front().collective.piece_bytes / sizeof(Element);
-  for (std::size_t i = 0; i < count; ++i) {
-    float sum = widen_element(elements(offers.front())[i]);
-    for (const Offer& offer : offers.subspan(1)) sum += widen_element(elements(offer)[i]);
-    for (const Offer& offer : offers) elements(offer)[i] = narrow_sum(sum);
-  }
-}
-
 void all_reduce(std::span<const Offer> offers) {
-  if (offers.front().collective.dtype == DType::bf16)
-    all_reduce<std::uint16_t>(offers, widen, narrow);
-  else
-    all_reduce<float>(offers, std::identity(), std::identity());
+  std::vector<std::byte*> targets;
+  for (const Offer& offer : offers) targets.push_back(offer.collective.target);
+  const Collective& first = offers.front().collective;
+  sum_in_order(first.dtype, first.piece_bytes, {targets.begin(), targets.end()}, targets);
 }
 
 void perform(std::span<const Offer> offers) {
@@ -79,15 +68,6 @@ void perform(std::span<const Offer> offers) {
     case Collective::Kind::broadcast: return broadcast(offers);
     case Collective::Kind::barrier: return;
   }
-}
-
-/// Kind and whatever else of a collective must be the same on all ranks.
-std::string describe(const Collective& collective) {
-  if (collective.kind == Collective::Kind::all_reduce)
-    return fmt::format("{} ({})", to_string(collective.kind), to_string(collective.dtype));
-  if (collective.kind == Collective::Kind::broadcast)
-    return fmt::format("{} from rank {}", to_string(collective.kind), collective.root);
-  return std::string(to_string(collective.kind));
 }
 
 class LocalCommunicator final : public Communicator {

@@ -7,8 +7,9 @@
 
 namespace lamina::local {
 
-Rendezvous::Rendezvous(std::string name, std::size_t ranks, std::optional<std::chrono::milliseconds> time_limit)
-    : name_(std::move(name)), time_limit_(time_limit), present_(ranks), left_(ranks) {}
+Rendezvous::Rendezvous(std::string name, std::size_t ranks, std::optional<std::chrono::milliseconds> time_limit,
+                       std::size_t first_rank)
+    : name_(std::move(name)), time_limit_(time_limit), first_rank_(first_rank), present_(ranks), left_(ranks) {}
 
 void Rendezvous::meet(std::size_t rank, const Topic& topic, const std::function<void()>& work) {
   std::unique_lock lock(mutex_);
@@ -23,15 +24,12 @@ void Rendezvous::meet(std::size_t rank, const Topic& topic, const std::function<
 
 void Rendezvous::compare_topics(std::size_t rank, const Topic& topic) {
   if (present_[rank])
-    end_and_throw(Error(ErrorCode::internal, fmt::format("rank {} of group '{}' enters {} while it is still in {}",
-                                                         rank, name_, describe(topic), describe(*present_[rank]))));
+    end_and_throw(
+        Error(ErrorCode::internal, fmt::format("rank {} of group '{}' enters {} while it is still in {}",
+                                               first_rank_ + rank, name_, describe(topic), describe(*present_[rank]))));
   for (std::size_t other = 0; other < present_.size(); ++other) {
     if (!present_[other] || *present_[other] == topic) continue;
-    std::string mine = fmt::format("rank {} entered {}", rank, describe(topic));
-    std::string theirs = fmt::format("rank {} entered {}", other, describe(*present_[other]));
-    if (rank > other) std::swap(mine, theirs);
-    end_and_throw(Error(ErrorCode::internal,
-                        fmt::format("the ranks of group '{}' disagree on their order: {}, {}", name_, mine, theirs)));
+    end_and_throw(disagreement(name_, {first_rank_ + rank, topic}, {first_rank_ + other, *present_[other]}));
   }
 }
 
@@ -103,12 +101,8 @@ std::string Rendezvous::absent_ranks() const {
   std::string names;
   for (std::size_t rank = 0; rank < present_.size(); ++rank)
     if (!present_[rank] && (left_[rank] || !some_left))
-      names += fmt::format("{}{}", names.empty() ? "rank " : ", ", rank);
+      names += fmt::format("{}{}", names.empty() ? "rank " : ", ", first_rank_ + rank);
   return names;
-}
-
-std::string Rendezvous::describe(const Topic& topic) const {
-  return fmt::format("collective {}, {} of {} bytes", topic.sequence, topic.what, topic.size_bytes);
 }
 
 }  // namespace lamina::local

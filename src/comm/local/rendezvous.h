@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/meeting_topic.h"
 #include "lamina/error.h"
 
 namespace lamina::local {
@@ -19,16 +20,12 @@ namespace lamina::local {
 /// without spinning. Thread safe.
 class Rendezvous {
  public:
-  /// What a rank believes the meeting is about; all ranks of one must agree.
-  struct Topic {
-    std::uint64_t sequence = 0;  ///< meetings of the group so far, as the rank counts them
-    std::string what;            ///< "all-gather"
-    std::size_t size_bytes = 0;
-    bool operator==(const Topic&) const = default;
-  };
+  using Topic = MeetingTopic;
 
-  /// With `time_limit`, a rank that waits longer ends the group, naming who did not come.
-  Rendezvous(std::string name, std::size_t ranks, std::optional<std::chrono::milliseconds> time_limit);
+  /// With `time_limit`, a rank that waits longer ends the group, naming who did not come. Ranks are counted from 0
+  /// here, and in messages from `first_rank`.
+  Rendezvous(std::string name, std::size_t ranks, std::optional<std::chrono::milliseconds> time_limit,
+             std::size_t first_rank = 0);
 
   /// Blocks until all ranks have come. `work` is run by the one that comes last; an exception of it ends the group.
   /// Throws the reason for which the group ended: internal where topics differ, device where a rank has left or does
@@ -49,10 +46,10 @@ class Rendezvous {
   [[noreturn]] void end_and_throw(const Error& reason);
   bool misses_one_that_left() const;
   std::string absent_ranks() const;
-  std::string describe(const Topic& topic) const;
 
   const std::string name_;
   const std::optional<std::chrono::milliseconds> time_limit_;
+  const std::size_t first_rank_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::optional<Topic>> present_;  // by rank

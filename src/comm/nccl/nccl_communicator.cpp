@@ -13,8 +13,8 @@ namespace {
 
 class NcclCommunicator final : public Communicator {
  public:
-  NcclCommunicator(const std::string& name, std::size_t rank, std::size_t size, std::shared_ptr<NcclGroup> group)
-      : Communicator(name, rank, size), group_(std::move(group)) {}
+  NcclCommunicator(const std::string& name, std::size_t local, std::shared_ptr<NcclGroup> group)
+      : Communicator(name, group->first_rank() + local, group->size()), local_(local), group_(std::move(group)) {}
 
   void abort(const Error& reason) noexcept override { group_->abort(reason); }
   void check() const override { group_->check(); }
@@ -36,7 +36,7 @@ class NcclCommunicator final : public Communicator {
                .target = barrier_memory(stream),
                .piece_bytes = sizeof(float),
                .dtype = DType::f32};
-    group_->enqueue(rank(), [&](ncclComm_t communicator) { return call(asked, communicator, native); });
+    group_->enqueue(local_, [&](ncclComm_t communicator) { return call(asked, communicator, native); });
   }
 
   ncclResult_t call(const Collective& collective, ncclComm_t communicator, cudaStream_t stream) const {
@@ -59,6 +59,7 @@ class NcclCommunicator final : public Communicator {
     return ncclInvalidArgument;
   }
 
+  std::size_t local_;
   std::shared_ptr<NcclGroup> group_;
   DeviceBuffer barrier_;
 };
@@ -67,10 +68,24 @@ class NcclCommunicator final : public Communicator {
 }  // namespace nccl
 
 std::vector<std::unique_ptr<Communicator>> create_nccl_group(const std::string& name, const std::vector<int>& devices) {
-  const auto group = std::make_shared<nccl::NcclGroup>(name, devices);
+  return create_nccl_group(
+      name,
+      {.id = create_nccl_id(), .size = devices.size(), .devices = devices, .fate = std::make_shared<SharedFate>()});
+}
+
+std::vector<std::byte> create_nccl_id() {
+  ncclUniqueId id;
+  if (const ncclResult_t result = ncclGetUniqueId(&id); result != ncclSuccess)
+    fail(ErrorCode::device, "NCCL: {}", ncclGetErrorString(result));
+  const auto* begin = reinterpret_cast<const std::byte*>(&id);
+  return {begin, begin + sizeof(id)};
+}
+
+std::vector<std::unique_ptr<Communicator>> create_nccl_group(const std::string& name, const NcclPart& part) {
+  const auto group = std::make_shared<nccl::NcclGroup>(name, part);
   std::vector<std::unique_ptr<Communicator>> communicators;
-  for (std::size_t rank = 0; rank < devices.size(); ++rank)
-    communicators.push_back(std::make_unique<nccl::NcclCommunicator>(name, rank, devices.size(), group));
+  for (std::size_t local = 0; local < part.devices.size(); ++local)
+    communicators.push_back(std::make_unique<nccl::NcclCommunicator>(name, local, group));
   return communicators;
 }
 

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "comm/communicator.h"
+#include "comm/shared_fate.h"
 
 namespace lamina {
 
@@ -17,5 +19,20 @@ namespace lamina {
 ///
 /// Throws unavailable where this build has no NCCL, device where NCCL cannot connect the GPUs.
 std::vector<std::unique_ptr<Communicator>> create_nccl_group(const std::string& name, const std::vector<int>& devices);
+
+/// This process's part of a group of GPUs of several processes.
+struct NcclPart {
+  std::vector<std::byte> id;  ///< of the group: one process makes it and gives it to the others
+  std::size_t size = 0;       ///< ranks of the group
+  std::size_t first_rank = 0;
+  std::vector<int> devices;          ///< of the ranks from `first_rank` on
+  std::shared_ptr<SharedFate> fate;  ///< ends with the group, and the group with it
+};
+
+/// Throws unavailable where this build has no NCCL.
+std::vector<std::byte> create_nccl_id();
+
+/// The ends of the ranks of this process. Blocks until all processes of the group have called it.
+std::vector<std::unique_ptr<Communicator>> create_nccl_group(const std::string& name, const NcclPart& part);
 
 }  // namespace lamina

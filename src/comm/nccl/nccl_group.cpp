@@ -3,6 +3,7 @@
 #include <cuda_runtime.h>
 
 #include <chrono>
+#include <cstring>
 #include <thread>
 #include <utility>
 
@@ -25,95 +26,104 @@ ncclResult_t state_of(ncclComm_t communicator) {
 
 }  // namespace
 
-NcclGroup::NcclGroup(std::string name, const std::vector<int>& devices)
-    : name_(std::move(name)), communicators_(devices.size()) {
+NcclGroup::NcclGroup(std::string name, const NcclPart& part)
+    : name_(std::move(name)),
+      size_(part.size),
+      first_rank_(part.first_rank),
+      fate_(part.fate),
+      communicators_(part.devices.size()) {
   try {
-    connect(devices);
+    connect(part);
   } catch (...) {
     abort_all();
     throw;
   }
+  subscription_.emplace(fate_, [this](const Error&) { abort_all(); });
 }
 
 NcclGroup::~NcclGroup() {
-  for (std::size_t rank = 0; rank < communicators_.size(); ++rank) {
-    const ncclResult_t result = ncclCommDestroy(communicators_[rank]);
+  subscription_.reset();
+  for (std::size_t local = 0; local < communicators_.size(); ++local) {
+    const ncclResult_t result = ncclCommDestroy(communicators_[local]);
     if (result != ncclSuccess && result != ncclInProgress)
-      spdlog::error("rank {} of group '{}' could not leave it: {}", rank, name_, ncclGetErrorString(result));
+      spdlog::error("rank {} of group '{}' could not leave it: {}", first_rank_ + local, name_,
+                    ncclGetErrorString(result));
   }
 }
 
-void NcclGroup::connect(const std::vector<int>& devices) {
+void NcclGroup::connect(const NcclPart& part) {
   // First by itself: an exception must not leave a group of NCCL's calls open.
-  for (const int device : devices) cuda::check(cudaSetDevice(device));
+  for (const int device : part.devices) cuda::check(cudaSetDevice(device));
   ncclUniqueId id;
-  if (const ncclResult_t result = ncclGetUniqueId(&id); result != ncclSuccess) throw failure(result, 0);
+  expects(part.id.size() == sizeof(id), "an id of group '{}' of {} bytes", name_, part.id.size());
+  std::memcpy(&id, part.id.data(), sizeof(id));
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
-  const int ranks = static_cast<int>(devices.size());
   ncclGroupStart();
-  for (int rank = 0; rank < ranks; ++rank) {
-    static_cast<void>(cudaSetDevice(devices[static_cast<std::size_t>(rank)]));
-    ncclCommInitRankConfig(&communicators_[static_cast<std::size_t>(rank)], ranks, id, rank, &config);
+  for (std::size_t local = 0; local < part.devices.size(); ++local) {
+    static_cast<void>(cudaSetDevice(part.devices[local]));
+    ncclCommInitRankConfig(&communicators_[local], static_cast<int>(size_), id, static_cast<int>(first_rank_ + local),
+                           &config);
   }
   const ncclResult_t result = ncclGroupEnd();
   if (result != ncclSuccess && result != ncclInProgress) throw failure(result, 0);
-  for (std::size_t rank = 0; rank < communicators_.size(); ++rank) await_connection(rank);
+  for (std::size_t local = 0; local < communicators_.size(); ++local) await_connection(local);
 }
 
-void NcclGroup::await_connection(std::size_t rank) {
+void NcclGroup::await_connection(std::size_t local) {
   const auto limit = std::chrono::steady_clock::now() + kConnectionLimit;
-  ncclResult_t state = state_of(communicators_[rank]);
-  for (; state == ncclInProgress; state = state_of(communicators_[rank])) {
+  ncclResult_t state = state_of(communicators_[local]);
+  for (; state == ncclInProgress; state = state_of(communicators_[local])) {
+    fate_->check();
     if (std::chrono::steady_clock::now() > limit)
-      fail(ErrorCode::device, "group '{}': rank {} is not connected after {} s", name_, rank, kConnectionLimit.count());
+      fail(ErrorCode::device, "group '{}': rank {} is not connected after {} s", name_, first_rank_ + local,
+           kConnectionLimit.count());
     std::this_thread::sleep_for(kPollInterval);
   }
-  if (state != ncclSuccess) throw failure(state, rank);
+  if (state != ncclSuccess) throw failure(state, local);
 }
 
-void NcclGroup::enqueue(std::size_t rank, const std::function<ncclResult_t(ncclComm_t)>& call) {
+void NcclGroup::enqueue(std::size_t local, const std::function<ncclResult_t(ncclComm_t)>& call) {
+  const ncclResult_t result = call_until_done(local, call);
+  if (result != ncclSuccess) end_and_throw(failure(result, local));
+}
+
+ncclResult_t NcclGroup::call_until_done(std::size_t local, const std::function<ncclResult_t(ncclComm_t)>& call) {
   std::unique_lock lock(mutex_);
-  throw_if_ended();
-  ncclResult_t result = call(communicators_[rank]);
+  fate_->check();
+  ncclResult_t result = call(communicators_[local]);
   while (result == ncclInProgress) {
     lock.unlock();
     std::this_thread::sleep_for(kPollInterval);
     lock.lock();
-    throw_if_ended();
-    result = state_of(communicators_[rank]);
+    fate_->check();
+    result = state_of(communicators_[local]);
   }
-  if (result != ncclSuccess) end_and_throw(failure(result, rank));
-}
-
-void NcclGroup::abort(const Error& reason) noexcept {
-  const std::lock_guard lock(mutex_);
-  if (reason_) return;
-  reason_ = reason;
-  abort_all();
+  return result;
 }
 
 void NcclGroup::check() const {
-  const std::lock_guard lock(mutex_);
-  throw_if_ended();
-  for (std::size_t rank = 0; rank < communicators_.size(); ++rank) {
-    const ncclResult_t state = state_of(communicators_[rank]);
-    if (state != ncclSuccess && state != ncclInProgress) end_and_throw(failure(state, rank));
-  }
+  if (const std::optional<Error> failure = find_failure()) end_and_throw(*failure);
 }
 
-void NcclGroup::throw_if_ended() const {
-  if (reason_) throw *reason_;
+std::optional<Error> NcclGroup::find_failure() const {
+  const std::lock_guard lock(mutex_);
+  fate_->check();
+  for (std::size_t local = 0; local < communicators_.size(); ++local) {
+    const ncclResult_t state = state_of(communicators_[local]);
+    if (state != ncclSuccess && state != ncclInProgress) return failure(state, local);
+  }
+  return std::nullopt;
 }
 
 void NcclGroup::end_and_throw(const Error& reason) const {
-  reason_ = reason;
-  abort_all();
-  throw reason;
+  fate_->end(reason);
+  throw *fate_->reason();
 }
 
 /// Ends the kernels that wait for peers, too.
-void NcclGroup::abort_all() const noexcept {
+void NcclGroup::abort_all() noexcept {
+  const std::lock_guard lock(mutex_);
   for (ncclComm_t communicator : std::exchange(communicators_, {})) {
     if (communicator == nullptr) continue;
     const ncclResult_t result = ncclCommAbort(communicator);
@@ -122,9 +132,9 @@ void NcclGroup::abort_all() const noexcept {
   }
 }
 
-Error NcclGroup::failure(ncclResult_t result, std::size_t rank) const {
-  return Error(ErrorCode::device,
-               fmt::format("rank {} of group '{}' failed: NCCL: {}", rank, name_, ncclGetErrorString(result)));
+Error NcclGroup::failure(ncclResult_t result, std::size_t local) const {
+  return Error(ErrorCode::device, fmt::format("rank {} of group '{}' failed: NCCL: {}", first_rank_ + local, name_,
+                                              ncclGetErrorString(result)));
 }
 
 }  // namespace lamina::nccl

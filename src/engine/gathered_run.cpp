@@ -1,0 +1,72 @@
+#include "engine/gathered_run.h"
+
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "base/json.h"
+
+namespace lamina {
+namespace {
+
+using std::chrono::nanoseconds;
+
+Json to_json(const RankTotals& totals) {
+  return {totals.passes, totals.copied_bytes, totals.gathered_bytes, totals.stall.count(), totals.host_bytes};
+}
+
+RankTotals totals_from(const Json& json) {
+  return {json[0], json[1], json[2], nanoseconds(json[3].get<std::int64_t>()), json[4]};
+}
+
+Json to_json(const CouplingReport& coupling) {
+  return {coupling.passes, coupling.working.count(), coupling.lost.count(), coupling.idle.count()};
+}
+
+CouplingReport coupling_from(const Json& json) {
+  const auto time = [&](std::size_t field) { return nanoseconds(json[field].get<std::int64_t>()); };
+  return {json[0], time(1), time(2), time(3)};
+}
+
+std::string to_text(const RankedRun& run) {
+  Json json{{"ranks", Json::array()}, {"coupling", Json::array()}, {"made", Json::array()}, {"failed", Json::array()}};
+  for (const RankReport& rank : run.ranks) json["ranks"].push_back(to_json(rank.totals));
+  for (const CouplingReport& coupling : run.coupling) json["coupling"].push_back(to_json(coupling));
+  for (std::size_t i = 0; i < run.outcomes.size(); ++i) {
+    const RankedOutcome& outcome = run.outcomes[i];
+    if (outcome.result) json["made"].push_back({i, outcome.rank});
+    if (outcome.failure)
+      json["failed"].push_back({i, static_cast<int>(outcome.failure->code), outcome.failure->message});
+  }
+  return json.dump();
+}
+
+/// Adds what one process knows. A lockstep group's coupling is known where it has ranks.
+void add(const Json& json, RankedRun& run) {
+  for (const Json& totals : json["ranks"]) run.ranks.push_back({totals_from(totals), std::nullopt});
+  for (std::size_t i = 0; i < run.coupling.size(); ++i)
+    if (run.coupling[i].passes == 0) run.coupling[i] = coupling_from(json["coupling"][i]);
+  for (const Json& made : json["made"]) run.outcomes.at(made[0]).rank = made[1];
+  for (const Json& failed : json["failed"])
+    run.outcomes.at(failed[0]).failure = Failure{static_cast<ErrorCode>(failed[1].get<int>()), failed[2]};
+}
+
+}  // namespace
+
+RankedRun gather_run(RankConnector& connector, const RankedRun& own) {
+  std::vector<std::size_t> first_ranks;
+  for (std::size_t rank = 0; rank < connector.world_size(); rank += own.local.count) first_ranks.push_back(rank);
+  const auto exchange = std::move(connector.connect_hosts("results", first_ranks).front());
+  const std::string text = to_text(own);
+  const auto bytes = std::as_bytes(std::span(text));
+
+  RankedRun run;
+  run.local = {0, connector.world_size()};
+  run.outcomes.resize(own.outcomes.size());
+  run.coupling.resize(own.coupling.size());
+  for (const std::vector<std::byte>& part : exchange->all_gather({bytes.begin(), bytes.end()}))
+    add(parse_json({reinterpret_cast<const char*>(part.data()), part.size()}, "a process's results"), run);
+  return run;
+}
+
+}  // namespace lamina

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+namespace lamina::test {
+
+/// What mpirun and all that it started printed.
+struct MpiRun {
+  int exit_code = -1;
+  std::string text;
+};
+
+/// Several processes under Open MPI's mpirun, on this machine, as any user.
+class Mpirun {
+ public:
+  /// With `recovers`, mpirun lets the others go on when one fails, and each prints "process N exits with CODE".
+  Mpirun(std::size_t processes, std::vector<std::string> command, bool recovers) {
+    arguments_ = {LAMINA_MPIRUN, "--oversubscribe", "--bind-to", "none", "-np", std::to_string(processes)};
+    if (recovers) {
+      const std::string script = R"("$@"; code=$?; echo "process $OMPI_COMM_WORLD_RANK exits with $code"; exit $code)";
+      arguments_.insert(arguments_.end(), {"--enable-recovery", "sh", "-c", script, "sh"});
+    }
+    arguments_.insert(arguments_.end(), command.begin(), command.end());
+    start();
+  }
+  Mpirun(const Mpirun&) = delete;
+  Mpirun& operator=(const Mpirun&) = delete;
+
+  /// Blocks until all have ended; once.
+  MpiRun wait() {
+    int status = 0;
+    ::waitpid(child_, &status, 0);
+    MpiRun run{WIFEXITED(status) ? WEXITSTATUS(status) : -1, {}};
+    std::rewind(output_);
+    std::array<char, 4096> buffer{};
+    while (const std::size_t count = std::fread(buffer.data(), 1, buffer.size(), output_))
+      run.text.append(buffer.data(), count);
+    std::fclose(output_);
+    return run;
+  }
+
+ private:
+  void start() {
+    output_ = std::tmpfile();
+    child_ = ::fork();
+    if (child_ != 0) return;
+    ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
+    ::dup2(::fileno(output_), STDOUT_FILENO);
+    ::dup2(::fileno(output_), STDERR_FILENO);
+    for (const char* variable : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"})
+      ::setenv(variable, "1", 1);
+    std::vector<char*> argv;
+    for (std::string& argument : arguments_) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    ::execv(LAMINA_MPIRUN, argv.data());
+    ::_exit(127);
+  }
+
+  std::vector<std::string> arguments_;
+  std::FILE* output_ = nullptr;
+  pid_t child_ = -1;
+};
+
+}  // namespace lamina::test
