@@ -33,7 +33,7 @@ bool is_worth_playing(const Scenario& scenario) {
     return request.cancelled_at.has_value() || request.failure.has_value();
   };
   const std::size_t ranks = Topology(scenario.sizes).world_size();
-  return ranks >= 2 && ranks <= 6 && scenario.requests.size() >= 4 && scenario.requests.size() <= 8 &&
+  return ranks >= 2 && ranks <= 6 && scenario.requests.size() >= 4 && scenario.requests.size() <= 6 &&
          std::ranges::any_of(scenario.requests, ends_early);
 }
 
@@ -47,7 +47,7 @@ std::vector<std::uint64_t> seeds() {
 /// Steps and size follow those of the simulated one.
 GenerateRequest real_request(const SimulatedRequest& simulated) {
   const Leg& denoising = simulated.request.legs[simulated.request.legs.size() - 2];
-  const auto steps = static_cast<std::int64_t>(1 + (denoising.passes - 1) % 4);
+  const auto steps = static_cast<std::int64_t>(1 + (denoising.passes - 1) % 3);
   return micro_request(simulated.request.id, 1 + denoising.pass_time / std::chrono::milliseconds(2), steps);
 }
 
