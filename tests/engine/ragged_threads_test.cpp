@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "comm/communicator.h"
 #include "engine/engine_fixture.h"
+#include "engine/first_fault.h"
 #include "engine/micro_ranks.h"
 #include "engine/planted_pipeline.h"
 #include "engine/random_scenario.h"
@@ -32,23 +33,21 @@ bool is_worth_playing(const Scenario& scenario) {
     return request.cancelled_at.has_value() || request.failure.has_value();
   };
   const std::size_t ranks = Topology(scenario.sizes).world_size();
-  return ranks >= 2 && ranks <= 6 && scenario.requests.size() >= 4 && scenario.requests.size() <= 8 &&
+  return ranks >= 2 && ranks <= 6 && scenario.requests.size() >= 4 && scenario.requests.size() <= 6 &&
          std::ranges::any_of(scenario.requests, ends_early);
 }
 
-std::vector<Scenario> schedules() {
-  std::vector<Scenario> chosen;
-  for (std::uint64_t seed = 1; chosen.size() < kSchedules; ++seed) {
-    Scenario scenario = lamina::testing::random_scenario(seed);
-    if (is_worth_playing(scenario)) chosen.push_back(std::move(scenario));
-  }
+std::vector<std::uint64_t> seeds() {
+  std::vector<std::uint64_t> chosen;
+  for (std::uint64_t seed = 1; chosen.size() < kSchedules; ++seed)
+    if (is_worth_playing(lamina::testing::random_scenario(seed))) chosen.push_back(seed);
   return chosen;
 }
 
 /// Steps and size follow those of the simulated one.
 GenerateRequest real_request(const SimulatedRequest& simulated) {
   const Leg& denoising = simulated.request.legs[simulated.request.legs.size() - 2];
-  const auto steps = static_cast<std::int64_t>(1 + (denoising.passes - 1) % 4);
+  const auto steps = static_cast<std::int64_t>(1 + (denoising.passes - 1) % 3);
   return micro_request(simulated.request.id, 1 + denoising.pass_time / std::chrono::milliseconds(2), steps);
 }
 
@@ -129,13 +128,13 @@ void expect_ended_rightly(const RankedOutcome& outcome, const SimulatedRequest& 
       << outcome.failure->message;
 }
 
-class RaggedThreads : public ::testing::TestWithParam<Scenario> {};
+class RaggedThreads : public ::testing::TestWithParam<std::uint64_t> {};
 
-INSTANTIATE_TEST_SUITE_P(Schedules, RaggedThreads, ::testing::ValuesIn(schedules()),
-                         [](const auto& scenario) { return "seed" + std::to_string(scenario.param.seed); });
+INSTANTIATE_TEST_SUITE_P(Schedules, RaggedThreads, ::testing::ValuesIn(seeds()),
+                         [](const auto& seed) { return "seed" + std::to_string(seed.param); });
 
 TEST_P(RaggedThreads, EverySurvivorEndsAsAlone) {
-  const Scenario& scenario = GetParam();
+  const Scenario scenario = lamina::testing::random_scenario(GetParam());
   const ScratchFolder scratch;
   const RankedConfig config = config_of(scenario, micro_transformer(scratch.path(), 1, 2));
   std::vector<GenerateRequest> requests;

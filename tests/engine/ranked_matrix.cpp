@@ -12,9 +12,9 @@ namespace {
 
 constexpr double kTolerance = 1e-4;
 
-/// They differ in steps and size; one has an odd number of tokens.
+/// They differ in steps and size; one has an odd number of tokens. Of more than two replicas some are idle.
 std::vector<GenerateRequest> matrix_requests() {
-  return {micro_request(1, 3, 2), micro_request(2, 2, 1), micro_request(3, 4, 1)};
+  return {micro_request(1, 3, 2), micro_request(2, 2, 1)};
 }
 
 void expect_cell_holds(const MatrixCell& cell, const std::filesystem::path& model,
