@@ -35,8 +35,8 @@ pack() {
 make_bundle() {
     cmake --preset cuda
     rm -rf "$build/gpu_tests"  # so that only programs of today are in it
-    cmake --build --preset cuda --target lamina_cli gpu_tests lamina_cuda_ops_bench lamina_ranked_bench
-    local programs=("$build/src/cli/lamina" "$build"/bench/lamina_{cuda_ops,ranked}_bench "$build"/gpu_tests/*) libraries manifest
+    cmake --build --preset cuda --target lamina_cli gpu_tests lamina_cuda_ops_bench
+    local programs=("$build/src/cli/lamina" "$build/bench/lamina_cuda_ops_bench" "$build"/gpu_tests/*) libraries manifest
     mapfile -t libraries < <(libraries_of "${programs[@]}")
     manifest=$(ls -lL "${libraries[@]}")
     mkdir -p "$bundle"

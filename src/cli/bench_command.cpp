@@ -21,6 +21,7 @@
 #include "cli/mode_table.h"
 #include "cli/rank_flags.h"
 #include "cli/whole_number.h"
+#include "engine/compatibility.h"
 #include "pipelines/synthesis.h"
 
 namespace lamina {
@@ -69,14 +70,27 @@ std::string write_model(const BenchFlags& flags, const EngineConfig& config, std
   return model.string();
 }
 
+/// Streams, but where HSDP alone keeps its shards on the devices. Throws where the flags do not go together.
+RankedConfig ranked_config(const BenchFlags& flags, const EngineConfig& engine) {
+  RankedConfig config = flags.ranks.parsed(engine);
+  ParallelConfig& parallel = config.parallel;
+  parallel.enable_distributed_layerwise_offload = !parallel.sizes.use_hsdp || !parallel.dlo_use_allgather;
+  config.engine.enable_distributed_layerwise_offload = parallel.enable_distributed_layerwise_offload;
+  resolve(parallel);
+  return config;
+}
+
 /// What is to be measured of several ranks, or of several requests at a time; nothing to be: one rank's steps.
 std::vector<std::string> modes_of(const BenchFlags& flags, std::size_t ranks) {
-  if (flags.modes.empty()) {
+  std::vector<std::string> modes = flags.modes;
+  if (modes.empty()) {
     const bool given = flags.ranks.are_several() || flags.ranks.parallel.max_concurrent_requests_per_replica > 1;
-    return given ? std::vector<std::string>{"resident", "given"} : std::vector<std::string>{};
+    if (given) modes = {"resident", "given"};
+  } else if (modes == std::vector<std::string>{"all"}) {
+    modes = ranks > 1 ? bench_mode_names() : std::vector<std::string>{"resident", "local", "cobatch"};
   }
-  if (flags.modes != std::vector<std::string>{"all"}) return flags.modes;
-  return ranks > 1 ? bench_mode_names() : std::vector<std::string>{"resident", "local", "cobatch"};
+  if (flags.no_resident) std::erase(modes, "resident");
+  return modes;
 }
 
 void print_benchmark(const BenchFlags& flags, const ModeBenchmark& benchmark) {
@@ -85,19 +99,11 @@ void print_benchmark(const BenchFlags& flags, const ModeBenchmark& benchmark) {
   if (benchmark.failed) fail(ErrorCode::device, "not every mode could be measured: {}", benchmark.notes.front());
 }
 
-RankedConfig ranked_config(const BenchFlags& flags, const EngineConfig& engine) {
-  RankedConfig config = flags.ranks.parsed(engine);
-  const ParallelConfig& parallel = config.parallel;
-  config.engine.enable_distributed_layerwise_offload = !parallel.sizes.use_hsdp || !parallel.dlo_use_allgather;
-  return config;
-}
-
-void run_modes(const BenchFlags& flags, const EngineConfig& engine, const std::vector<std::string>& modes) {
+void run_modes(const BenchFlags& flags, const RankedConfig& config, const std::vector<std::string>& modes) {
   const ModeBenchmarkRequest request{modes, flags.request.sizes, flags.request.steps, flags.time_limit};
   fmt::print(stderr, "{}", mode_table_header());
   const ModeBenchmark benchmark = run_mode_benchmark(
-      ranked_config(flags, engine), request,
-      [](const ModeMeasurement& row) { fmt::print(stderr, "{}", mode_table_row(row)); },
+      config, request, [](const ModeMeasurement& row) { fmt::print(stderr, "{}", mode_table_row(row)); },
       [] { return interruption() != 0; });
   print_benchmark(flags, benchmark);
 }
@@ -108,8 +114,9 @@ void run_bench(BenchFlags& flags) {
   EngineConfig config = flags.engine.parsed();
   if (config.model.empty() == flags.synthetic.empty())
     fail(ErrorCode::invalid_argument, "bench: one of MODEL and --synthetic is expected");
-  const std::vector<std::string> modes = modes_of(flags, Topology(flags.ranks.parallel.sizes).world_size());
-  if (!modes.empty()) check_modes(flags.ranks.parsed(config), {modes, flags.request.sizes});
+  RankedConfig ranked = ranked_config(flags, config);
+  const std::vector<std::string> modes = modes_of(flags, Topology(ranked.parallel.sizes).world_size());
+  if (!modes.empty()) check_modes(ranked, {modes, flags.request.sizes});
   if (!modes.empty() && !flags.trace.empty())
     fail(ErrorCode::invalid_argument, "--trace: only the steps of one rank are traced; drop it or --modes");
   watch_for_interruption();
@@ -117,7 +124,8 @@ void run_bench(BenchFlags& flags) {
   if (!flags.trace.empty()) trace.emplace(flags.trace);
   std::optional<AtomicFolder> scratch;  // never committed: it goes with the run
   if (!flags.synthetic.empty()) config.model = write_model(flags, config, scratch);
-  if (!modes.empty()) return run_modes(flags, config, modes);
+  ranked.engine.model = config.model;
+  if (!modes.empty()) return run_modes(flags, ranked, modes);
   const BenchmarkResult result = run_benchmark(config, flags.request, [](const Progress&) { stop_if_interrupted(); });
   if (trace) write_text(std::move(*trace), result.sizes.back().trace_json);
   fmt::print("{}", flags.json ? benchmark_json(result).dump(2) + "\n" : benchmark_table(result));

@@ -125,7 +125,11 @@ class ModeRunner {
     const std::vector<RankedRun> runs = run_batches_on_ranks(setup, batches);
     for (std::size_t i = 0; i < runs.size(); ++i) {
       const BenchRow& row = load.rows[i / request_.sizes.size()];
-      take(load, row, request_.sizes[i % request_.sizes.size()], runs[i], batches[i].requests.size(), replicas);
+      const PictureSize& size = request_.sizes[i % request_.sizes.size()];
+      ModeMeasurement measured{row.mode, size, setup.topology.replica_count(), batches[i].requests.size()};
+      take(runs[i], measured);
+      if (setup.shards == ShardPlace::device) measured.copied_bytes = 0;  // within the device, not over its link
+      compare(load, row, measured);
     }
   }
 
@@ -138,14 +142,16 @@ class ModeRunner {
         throw Error(outcome.failure->code, outcome.failure->message);
   }
 
-  void take(const BenchLoad& load, const BenchRow& row, const PictureSize& size, const RankedRun& run,
-            std::size_t requests, std::size_t replicas) {
+  void take(const RankedRun& run, ModeMeasurement& measured) const {
     check(run);
-    ModeMeasurement measured{.mode = row.mode, .size = size, .replicas = replicas, .requests = requests};
     for (const RankReport& rank : run.ranks) add_rank(rank.totals, measured);
-    if (measured.steps == 0) fail(ErrorCode::internal, "no step was measured in mode {}", row.mode);
+    if (measured.steps == 0) fail(ErrorCode::internal, "no step was measured in mode {}", measured.mode);
+  }
+
+  /// Adds the floors.
+  void compare(const BenchLoad& load, const BenchRow& row, ModeMeasurement measured) {
     measured.link_ms = 1e3 * static_cast<double>(measured.copied_bytes) / slowest_link();
-    const auto side = std::pair(size.height, size.width);
+    const auto side = std::pair(measured.size.height, measured.size.width);
     steps_[{row.mode, side}] = measured.step_ms;
     if (const auto known = steps_.find({load.compute_of, side}); known != steps_.end())
       measured.compute_ms = known->second * static_cast<double>(row.samples) / static_cast<double>(load.divided);

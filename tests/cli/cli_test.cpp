@@ -557,7 +557,46 @@ TEST_F(Cli, BenchWritesASyntheticModelAndRemovesIt) {
   EXPECT_EQ(files_in(folder_), 0U);
 }
 
+TEST_F(Cli, BenchComparesModes) {
+  const std::vector<std::string> modes{kModel, "--data-parallel-size", "2", "--modes", "gather,idle", "--height", "32"};
+  const Outcome table = run_lamina(bench(modes));
+  ASSERT_EQ(table.exit_code, 0) << table.err;
+  for (const char* part : {"2 ranks", "links", "ratio", "gather GB", "idle", "32x32", "beside busy ones"})
+    EXPECT_THAT(table.out, HasSubstr(part));
+  EXPECT_THAT(table.err, HasSubstr("gather"));
+
+  std::vector<std::string> as_json = modes;
+  as_json.push_back("--json");
+  const Outcome json = run_lamina(bench(as_json));
+  ASSERT_EQ(json.exit_code, 0) << json.err;
+  const Json rows = parse_json(json.out, "stdout").at("rows");
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].at("mode"), "gather");
+  EXPECT_EQ(rows[0].at("requests"), 2);
+  EXPECT_EQ(rows[1].at("mode"), "idle");
+  EXPECT_EQ(rows[1].at("requests"), 1);
+  EXPECT_EQ(rows[0].at("gathered_bytes"), rows[1].at("gathered_bytes"));
+}
+
+TEST_F(Cli, BenchMeasuresTheRanksThatItsFlagsGive) {
+  const Outcome outcome =
+      run_lamina(bench({kModel, "--data-parallel-size", "2", "--dlo-no-use-allgather", "--height", "32", "--json"}));
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  const Json rows = parse_json(outcome.out, "stdout").at("rows");
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0].at("mode"), "given");
+  EXPECT_EQ(rows[0].at("requests"), 2);
+  EXPECT_GT(rows[0].at("copied_bytes"), 0);
+  EXPECT_EQ(rows[0].at("gathered_bytes"), 0);
+}
+
 TEST_F(Cli, BenchRefusesWhatItCannotTime) {
+  expect_refused(run_lamina(bench({kModel, "--modes", "fast"})), {"--modes fast", "expected all or some of"});
+  expect_refused(run_lamina(bench({kModel, "--modes", "gather"})), {"--modes gather", "--data-parallel-size"});
+  expect_refused(run_lamina(bench({kModel, "--modes", "local", "--trace", file("t.json")})), {"--trace"});
+  expect_refused(run_lamina(bench({kModel, "--data-parallel-size", "2", "--use-hsdp", "--dlo-no-use-allgather"})),
+                 {"--use-hsdp", "--data-parallel-size"});
+  expect_refused(run_lamina(bench({kModel, "--time-limit", "0"})), {"--time-limit"});
   const std::vector<std::string> synthetic{"--synthetic", kModel + "/transformer/config.json"};
   expect_refused(run_lamina(bench({})), {"invalid_argument", "one of MODEL and --synthetic"});
   expect_refused(run_lamina(bench({kModel, synthetic[0], synthetic[1]})), {"one of MODEL and --synthetic"});
