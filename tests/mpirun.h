@@ -57,6 +57,7 @@ class Mpirun {
     ::dup2(::fileno(output_), STDERR_FILENO);
     for (const char* variable : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"})
       ::setenv(variable, "1", 1);
+    ::setenv("LSAN_OPTIONS", "detect_leaks=0", 1);  // Open MPI does not free all of its memory
     std::vector<char*> argv;
     for (std::string& argument : arguments_) argv.push_back(argument.data());
     argv.push_back(nullptr);

@@ -12,7 +12,7 @@ namespace {
 TEST(ProcessMatrix, EveryRequestEndsAsAlone) {
   std::vector<MatrixCell> cells = allowed_cells();
   std::erase_if(cells, [](const MatrixCell& cell) {
-    return cell.divides_samples() || Topology(cell.config({}).parallel.sizes).world_size() != world().world_size();
+    return Topology(cell.config({}).parallel.sizes).world_size() != world().world_size();
   });
   const std::vector<MatrixRow> rows = rows_of(pairwise_cover(cells));
   ASSERT_FALSE(rows.empty());
