@@ -55,7 +55,7 @@ void print_mode(const char* model, std::size_t replicas, std::int64_t side, std:
   for (std::size_t i = kWarmUp; i < ends.size(); ++i)
     steps_ms.push_back(std::chrono::duration<double, std::milli>(ends[i] - ends[i - 1]).count());
   std::ranges::sort(steps_ms);
-  std::size_t pinned = 0;
+  std::size_t pinned = run.shared_host_bytes;
   for (const RankReport& rank : run.ranks) pinned += rank.totals.host_bytes;
   const RankTotals& totals = run.ranks.front().totals;
   const auto passes = static_cast<double>(totals.passes);

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "comm/host_exchange.h"
 #include "comm/local/local_communicator.h"
+#include "engine/host_images.h"
 #include "engine/milliseconds.h"
 #include "engine/rank_loop.h"
 
@@ -53,7 +54,10 @@ class RankedRunner {
  public:
   RankedRunner(const RankedSetup& setup, const std::vector<GenerateRequest>& requests,
                const std::function<void()>& passed)
-      : setup_(setup), requests_(requests), passed_(passed) {
+      : setup_(setup),
+        requests_(requests),
+        passed_(passed),
+        images_(setup.replicas, [&setup] { return setup.create_device(0); }) {
     expects(setup.replicas > 0 && !(setup.gathers_weights && setup.replicas == 1), "{} replicas that gather: {}",
             setup.replicas, setup.gathers_weights);
     run_.outcomes.resize(requests.size());
@@ -68,6 +72,7 @@ class RankedRunner {
         threads.emplace_back([this, &group = *group, rank] { run_rank(group, rank); });
     for (std::thread& thread : threads) thread.join();
     for (const auto& group : groups_) settle_rest(*group);
+    run_.shared_host_bytes = images_.size_bytes();
     return std::move(run_);
   }
 
@@ -89,6 +94,7 @@ class RankedRunner {
   const RankedSetup& setup_;
   const std::vector<GenerateRequest>& requests_;
   const std::function<void()>& passed_;
+  HostImages images_;  // outlives all ranks, whose copies read it
   std::vector<std::unique_ptr<LockstepGroup>> groups_;
   RankedRun run_;  // each part is written by one thread at a time: a request's by its replica and its leader
 };
@@ -120,7 +126,9 @@ void RankedRunner::serve(LockstepGroup& group, std::size_t rank) {
   const std::size_t world_rank = group.first_rank + rank;
   std::optional<WeightSharing> sharing;
   if (!group.weights.empty()) sharing.emplace(WeightSharing{*group.weights[rank], setup_.chunks, setup_.shards});
-  PassRunner passes(setup_.create_device(world_rank), setup_.open_pipeline(), setup_.offload, sharing);
+  OffloadOptions offload = setup_.offload;
+  offload.images = &images_;
+  PassRunner passes(setup_.create_device(world_rank), setup_.open_pipeline(), offload, sharing);
   const std::vector<PreparedRequest> prepared = passes.prepare(requests_, setup_.samples_per_replica + 1);
   RankLoop loop({rules(group, passes), rank, *group.rounds[rank], passes},
                 {.done =
@@ -199,6 +207,7 @@ std::string report_json(const RankedRun& run) {
                                {"host_bytes", rank.totals.host_bytes}});
   for (const CouplingReport& coupling : run.coupling)
     report["coupling"].push_back({{"passes", coupling.passes}, {"loss", coupling.loss()}});
+  report["shared_host_bytes"] = run.shared_host_bytes;
   return report.dump(2) + "\n";
 }
 

@@ -19,7 +19,7 @@ namespace lamina {
 
 /// Replicas as threads of this process, one device each.
 struct RankedSetup {
-  std::function<std::unique_ptr<Device>(std::size_t rank)> create_device;  ///< called on the rank's thread
+  std::function<std::unique_ptr<Device>(std::size_t rank)> create_device;  ///< called on a rank's thread
   std::function<std::unique_ptr<Pipeline>()> open_pipeline;                ///< the same
   OffloadOptions offload;
   std::size_t replicas = 1;
@@ -50,6 +50,7 @@ struct RankReport {
 };
 
 struct RankedRun {
+  std::size_t shared_host_bytes = 0;    ///< pinned once for all ranks of this process; comes on top of theirs
   std::vector<RankedOutcome> outcomes;  ///< by request
   std::vector<RankReport> ranks;
   std::vector<CouplingReport> coupling;  ///< of each lockstep group

@@ -44,11 +44,14 @@ class TensorSlice {
   /// Copies the part out of the whole tensor, whose bytes may be unaligned, to `local().size_bytes()` contiguous bytes.
   void copy(const ConstTensorView& whole, std::byte* destination) const;
 
+  bool operator==(const TensorSlice&) const = default;
+
  private:
   /// Contiguous bytes of a line that belong to the part.
   struct Run {
     std::size_t offset;
     std::size_t size;
+    bool operator==(const Run&) const = default;
   };
 
   TensorSpec stored_;
