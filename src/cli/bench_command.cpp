@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "cli/bench_table.h"
 #include "cli/engine_flags.h"
+#include "cli/file_flags.h"
 #include "cli/interruption.h"
 #include "cli/whole_number.h"
 #include "pipelines/synthesis.h"
@@ -70,7 +71,10 @@ void run_bench(BenchFlags& flags) {
     fail(ErrorCode::invalid_argument, "bench: one of MODEL and --synthetic is expected");
   watch_for_interruption();
   std::optional<AtomicFile> trace;
-  if (!flags.trace.empty()) trace.emplace(flags.trace);
+  if (!flags.trace.empty()) {
+    refuse_standard_output("--trace", flags.trace);
+    trace.emplace(flags.trace);
+  }
   std::optional<AtomicFolder> scratch;  // never committed: it goes with the run
   if (!flags.synthetic.empty()) config.model = write_model(flags, config, scratch);
   const BenchmarkResult result = run_benchmark(config, flags.request, [](const Progress&) { stop_if_interrupted(); });
@@ -98,8 +102,10 @@ void add_bench_command(CLI::App& app) {
       ->capture_default_str();
   command.add_flag("--no-resident", flags->no_resident, "Leave out the run with all weights on the device");
   command.add_flag("--json", flags->json, "Print JSON, with every unit");
-  command.add_option("--trace", flags->trace,
-                     "Write the last size's streamed steps as a trace that Chrome and Perfetto show");
+  command
+      .add_option("--trace", flags->trace,
+                  "Write the last size's streamed steps as a trace that Chrome and Perfetto show")
+      ->check(check_file_name);
   flags->engine.add_streaming_to(command, nullptr);
   flags->engine.add_device_to(command);
   command.callback([flags] { run_bench(*flags); });

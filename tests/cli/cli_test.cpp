@@ -221,6 +221,8 @@ TEST_F(Cli, UnknownAndIneffectiveFlagsAreErrors) {
     expect_refused(outcome, {"invalid_argument"});
   }
   expect_refused(run_lamina({"inspect", kModel, "--device-memory", "1MiB"}), {"--device-memory"});
+  for (const char* flag : {"--trace", "--report", "--save-tensors"})
+    expect_refused(run_lamina(generate({"--output", file("x.png"), flag, ""})), {flag, "the name of a file"});
   expect_refused(run_lamina({}), {"subcommand"});
   EXPECT_EQ(run_lamina({"--help"}).exit_code, 0);
   EXPECT_EQ(run_lamina({"generate", "--help"}).exit_code, 0);
@@ -345,6 +347,15 @@ TEST_F(Cli, BenchRefusesBeforeItWritesWeights) {
   expect_refused(bench({"--device", "cpu", "--dtype", "bfloat16"}), {"bfloat16"});
   expect_refused(bench({"--dlo-slots", "0"}), {"dlo-slots"});
   for (const char* steps : {"0", "998", "0x2", " 2", ""}) expect_refused(bench({"--steps", steps}), {"--steps"});
+}
+
+TEST_F(Cli, AStdoutThatTakesNothingIsAnError) {
+  for (const std::string arguments : {"--help", "--version", "generate --help"}) {
+    const std::string log = file("stderr");
+    const int status = std::system((std::string(LAMINA_PROGRAM) + " " + arguments + " >/dev/full 2>" + log).c_str());
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 2) << arguments;
+    EXPECT_THAT(read_text_file(log), HasSubstr("unavailable: cannot write to the standard output")) << arguments;
+  }
 }
 
 TEST_F(Cli, AStderrThatTakesNothingEndsNoRun) {
@@ -497,6 +508,8 @@ TEST_F(Cli, BenchRefusesWhatItCannotTime) {
                  {"--height names 2 pictures, --width 1"});
   expect_refused(run_lamina(bench({kModel, "--height", "33"})), {"height", "33"});
   expect_refused(run_lamina(bench({kModel, "--trace", "/no/such/folder/trace.json"})), {"/no/such/folder"});
+  expect_refused(run_lamina(bench({kModel, "--json", "--trace", "/dev/stdout"})), {"--trace /dev/stdout", "prints"});
+  expect_refused(run_lamina(bench({kModel, "--trace", ""})), {"--trace", "''"});
   expect_refused(run_lamina(bench({"--synthetic", "klein-40b", "--synthetic-folder", folder_.string()})),
                  {"klein-40b"});
   expect_refused(run_lamina({"bench", kModel, "--steps", "0"}), {"--steps"});
