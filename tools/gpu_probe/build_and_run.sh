@@ -2,9 +2,9 @@
 # Builds and runs the GPU probe: measuring programs that say what a machine's link, cuBLASLt, cuDNN and PyTorch reach,
 # before and beside Lamina's CUDA backend. Not part of the build. docs/performance.md has the results.
 #
-#   tools/gpu_probe/build_and_run.sh [OUT [link] [gemm] [attention] [ring] [reference]]
+#   tools/gpu_probe/build_and_run.sh [OUT [link] [gemm] [attention] [ring] [gather] [reference]]
 #
-# OUT is a folder for the tables (build/gpu_probe); all parts are measured unless some are named.
+# OUT is a folder for the tables (build/gpu_probe); all parts are measured unless some are named. gather takes two GPUs and NCCL 2.28.
 #
 # Needs a CUDA 13 toolkit with nvcc, cuBLASLt and cuDNN 9.13 or later (in the toolkit or as Python packages), a Hopper GPU
 # and fmt's headers; PyTorch for the reference. FMT_INCLUDE names the folder of fmt's headers where they are no system
@@ -13,7 +13,7 @@ set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1
 out=${1:-build/gpu_probe}
 [ $# -eq 0 ] || shift
-parts=${*:-link gemm attention ring reference}
+parts=${*:-link gemm attention ring gather reference}
 read -ra folders <<<"${FILE_FOLDERS:-/tmp /dev/shm}"
 build=$(mktemp -d)
 trap 'rm -rf "$build"' EXIT
@@ -30,9 +30,11 @@ folder_of() {
 }
 blas=$(folder_of 'libcublasLt.so.13')
 dnn=$(folder_of 'libcudnn.so.9')
-export LD_LIBRARY_PATH=$blas:$dnn${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+nccl=$(folder_of 'libnccl.so.2')
+export LD_LIBRARY_PATH=$blas:$dnn:$nccl${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 flags=(-std=c++20 -O2 -arch=sm_90 -DFMT_HEADER_ONLY -DFMT_CONSTEVAL= -Isrc -Iinclude -Itools
-    -isystem "$(folder_of cublasLt.h)" -isystem "$(folder_of cudnn_graph.h)" ${FMT_INCLUDE:+-isystem "$FMT_INCLUDE"})
+    -isystem "$(folder_of cublasLt.h)" -isystem "$(folder_of cudnn_graph.h)" -isystem "$(folder_of nccl.h)"
+    ${FMT_INCLUDE:+-isystem "$FMT_INCLUDE"})
 PATH=$PATH:$cuda/bin
 
 sources=(tools/gpu_probe/*.cpp tools/gpu_probe/kernels.cu src/offload/ring_layout.cpp src/offload/timing_model.cpp
@@ -41,9 +43,9 @@ sources=(tools/gpu_probe/*.cpp tools/gpu_probe/kernels.cu src/offload/ring_layou
 printf '%s\n' "${sources[@]}" |
     xargs -P "$(nproc)" -I{} sh -c 'nvcc "$@" -c {} -o "$0/$(basename {}).o"' "$build" "${flags[@]}" || exit 1
 shared=("$build"/{gpu,kernels,pinned,linear,attention,klein,bare_stream,ring_layout,timing_model,error}.*.o)
-for program in link_probe gemm_probe attention_probe ring_probe; do
-    nvcc -arch=sm_90 -o "$build/$program" "$build/$program.cpp.o" "${shared[@]}" -L"$blas" -L"$dnn" \
-        -l:libcublasLt.so.13 -l:libcudnn.so.9 &
+for program in link_probe gemm_probe attention_probe ring_probe gather_probe; do
+    nvcc -arch=sm_90 -o "$build/$program" "$build/$program.cpp.o" "${shared[@]}" -L"$blas" -L"$dnn" -L"$nccl" \
+        -l:libcublasLt.so.13 -l:libcudnn.so.9 -l:libnccl.so.2 &
 done
 wait
 
@@ -78,7 +80,7 @@ for part in $parts; do
     case $part in
         link) measure link "$build/link_probe" "${folders[@]}" ;;
         gemm | attention) measure_twice "$part" ;;
-        ring) measure ring "$build/ring_probe" ;;
+        ring | gather) measure "$part" "$build/${part}_probe" ;;
         reference) measure reference python3 tools/gpu_probe/klein_reference.py ;;
         *) failed+=("$part, which is no part") ;;
     esac
