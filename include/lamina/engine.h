@@ -74,7 +74,8 @@ struct InspectOptions {
   bool memory = false;  ///< also the host memory that loading needs, its limits, and what this process uses
 };
 
-/// What a checkpoint holds and how it would run: components, stacks, units, bytes. Touches no device.
+/// What a checkpoint holds and how it would run: components, stacks, units, bytes. Of the device nothing but its kind
+/// counts, and it need not be there.
 struct Inspection {
   std::string text;  ///< for people
   std::string json;

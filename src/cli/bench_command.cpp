@@ -17,6 +17,7 @@
 #include "base/file.h"
 #include "cli/bench_table.h"
 #include "cli/engine_flags.h"
+#include "cli/file_flags.h"
 #include "cli/interruption.h"
 #include "cli/mode_table.h"
 #include "cli/rank_flags.h"
@@ -121,7 +122,10 @@ void run_bench(BenchFlags& flags) {
     fail(ErrorCode::invalid_argument, "--trace: only the steps of one rank are traced; drop it or --modes");
   watch_for_interruption();
   std::optional<AtomicFile> trace;
-  if (!flags.trace.empty()) trace.emplace(flags.trace);
+  if (!flags.trace.empty()) {
+    refuse_standard_output("--trace", flags.trace);
+    trace.emplace(flags.trace);
+  }
   std::optional<AtomicFolder> scratch;  // never committed: it goes with the run
   if (!flags.synthetic.empty()) config.model = write_model(flags, config, scratch);
   ranked.engine.model = config.model;
@@ -151,8 +155,10 @@ void add_bench_command(CLI::App& app) {
       ->capture_default_str();
   command.add_flag("--no-resident", flags->no_resident, "Leave out the run with all weights on the device");
   command.add_flag("--json", flags->json, "Print JSON, with every unit");
-  command.add_option("--trace", flags->trace,
-                     "Write the last size's streamed steps as a trace that Chrome and Perfetto show");
+  command
+      .add_option("--trace", flags->trace,
+                  "Write the last size's streamed steps as a trace that Chrome and Perfetto show")
+      ->check(check_file_name);
   command
       .add_option("--modes", flags->modes,
                   fmt::format("Compare ways to run on all ranks that the sizes below give: all, or some of {}",

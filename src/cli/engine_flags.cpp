@@ -42,8 +42,12 @@ void EngineFlags::add_streaming_to(CLI::App& command, CLI::Option* dlo) {
   for (CLI::Option* option : {slots, resident, backing}) option->needs(dlo);
 }
 
-void EngineFlags::add_device_to(CLI::App& command) {
+void EngineFlags::add_device_choice_to(CLI::App& command) {
   command.add_option("--device", config.device, "Where to run: auto, cpu, cuda or cuda:N")->capture_default_str();
+}
+
+void EngineFlags::add_device_to(CLI::App& command) {
+  add_device_choice_to(command);
   command
       .add_option("--dtype", dtype,
                   "In which the model computes: float32, bfloat16 (on a GPU), or auto (what suits the "

@@ -22,6 +22,8 @@ struct EngineFlags {
   void add_to(CLI::App& command);
   /// Adds the flags that shape streaming; each is an error without `dlo`, where that is given.
   void add_streaming_to(CLI::App& command, CLI::Option* dlo);
+  /// Adds --device alone.
+  void add_device_choice_to(CLI::App& command);
   /// Adds those that speak of the device.
   void add_device_to(CLI::App& command);
   /// The configuration, after parsing. Throws invalid_argument naming the flag.

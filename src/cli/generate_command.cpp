@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "cli/file_flags.h"
 #include "cli/generate_flags.h"
 #include "cli/generate_on_ranks.h"
 #include "cli/interruption.h"
@@ -99,9 +100,11 @@ void add_output_flags(CLI::App& command, GenerateFlags& flags) {
   command
       .add_option("--save-tensors", flags.save_tensors,
                   "Write prompt_embeds, latents of every step and the image as safetensors")
-      ->excludes(command.get_option("--prompts"));
-  command.add_option("--report", flags.report, "Write what the run did, as JSON");
-  command.add_option("--trace", flags.trace, "Write when each block was copied and computed, for Chrome and Perfetto");
+      ->excludes(command.get_option("--prompts"))
+      ->check(check_file_name);
+  command.add_option("--report", flags.report, "Write what the run did, as JSON")->check(check_file_name);
+  command.add_option("--trace", flags.trace, "Write when each block was copied and computed, for Chrome and Perfetto")
+      ->check(check_file_name);
 }
 
 /// FILE or random:SEED.

@@ -89,6 +89,8 @@ void print_results(const RankedRun& run, const std::vector<std::string>& names) 
                fmt::format("rank {}", rank), totals.passes, format_size(totals.copied_bytes),
                format_size(totals.gathered_bytes), milliseconds(totals.stall), format_size(totals.host_bytes));
   }
+  if (run.shared_host_bytes > 0)
+    fmt::print("  {:<22}weights on the host {}\n", "shared by the ranks", format_size(run.shared_host_bytes));
 }
 
 void throw_first_fault(const RankedRun& run) {

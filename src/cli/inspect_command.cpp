@@ -17,6 +17,7 @@ void add_inspect_command(CLI::App& app) {
   const auto flags = std::make_shared<Flags>();
   CLI::App& command = *app.add_subcommand("inspect", "Show what a model holds, what would stream and what stays");
   flags->engine.add_to(command);
+  flags->engine.add_device_choice_to(command);
   command.add_flag("--json", flags->json, "Print JSON");
   command.add_flag("--memory", flags->options.memory,
                    "Show the host memory that loading takes, its limits, and what this process uses");

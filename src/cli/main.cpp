@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <iostream>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -68,10 +69,12 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    throw lamina::Error(lamina::ErrorCode::invalid_argument, fmt::format("{}; see lamina --help", error.what()));
+    if (error.get_exit_code() != 0)
+      throw lamina::Error(lamina::ErrorCode::invalid_argument, fmt::format("{}; see lamina --help", error.what()));
+    app.exit(error);  // --help, --version
   }
-  if (std::fflush(stdout) != 0)
+  std::cout.flush();
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || !std::cout)
     throw lamina::Error(lamina::ErrorCode::unavailable, "cannot write to the standard output");
   return 0;
 }

@@ -23,9 +23,6 @@ namespace lamina {
 namespace {
 
 constexpr std::uint64_t kPromptSeed = 1;
-// Of FLUX.2, the family of all synthetic models so far.
-constexpr std::int64_t kSyntheticVaeFactor = 8;
-constexpr std::int64_t kSyntheticPatchSide = 2;
 
 double median(std::vector<double> values) {
   std::ranges::sort(values);
@@ -81,7 +78,7 @@ struct Run {
   std::string trace_json;
 };
 
-Run run_steps(Generator& generator, const PictureSize& size, std::int64_t steps, const ProgressFunction& progress) {
+GenerateRequest request_of(const PictureSize& size, std::int64_t steps) {
   GenerateRequest request;
   request.prompt_embeds_seed = kPromptSeed;
   request.height = size.height;
@@ -89,7 +86,17 @@ Run run_steps(Generator& generator, const PictureSize& size, std::int64_t steps,
   request.num_inference_steps = BenchmarkRequest::kWarmUpSteps + steps;
   request.guidance_scale = 1.0;
   request.output_type = OutputType::latent;
-  GenerateResult result = generator.generate(request, progress);
+  return request;
+}
+
+/// Throws what any of the sizes would be refused with, before time is spent on the others.
+void check_sizes(const EngineConfig& config, const BenchmarkRequest& request) {
+  const auto pipeline = open_transformer(config, choose_device(config.device).kind);
+  for (const PictureSize& size : request.sizes) pipeline->start(request_of(size, request.steps));
+}
+
+Run run_steps(Generator& generator, const PictureSize& size, std::int64_t steps, const ProgressFunction& progress) {
+  GenerateResult result = generator.generate(request_of(size, steps), progress);
   return {generator.stage_reports().front(), result.tensors.front().shape.at(1), std::move(result.trace_json)};
 }
 
@@ -206,7 +213,7 @@ double SizeMeasurement::floor_ms() const {
 
 void check_benchmark(const EngineConfig& config, const BenchmarkRequest& request) {
   streaming_options(config);
-  const LatentGeometry geometry(kSyntheticVaeFactor, kSyntheticPatchSide);
+  const LatentGeometry geometry = LatentGeometry::without_vae();
   for (const PictureSize& size : request.sizes) geometry.grid(size.height, size.width);
   activation_dtype(config.dtype, make_device(config)->kind());
 }
@@ -215,6 +222,7 @@ BenchmarkResult run_benchmark(const EngineConfig& config, const BenchmarkRequest
                               const ProgressFunction& progress) {
   expects(!request.sizes.empty() && request.steps >= 1, "a benchmark of {} sizes and {} steps", request.sizes.size(),
           request.steps);
+  check_sizes(config, request);
   BenchmarkResult result;
   const std::vector<ResidentRun> resident = try_resident(config, request, progress, result.resident_note);
 

@@ -12,11 +12,18 @@ namespace {
 using std::chrono::nanoseconds;
 
 Json to_json(const RankTotals& totals) {
-  return {totals.passes, totals.copied_bytes, totals.gathered_bytes, totals.stall.count(), totals.host_bytes};
+  return {totals.passes,        totals.copied_bytes, totals.gathered_bytes,
+          totals.stall.count(), totals.host_bytes,   totals.device_peak_bytes};
 }
 
 RankTotals totals_from(const Json& json) {
-  return {json[0], json[1], json[2], nanoseconds(json[3].get<std::int64_t>()), json[4]};
+  return {.passes = json[0],
+          .copied_bytes = json[1],
+          .gathered_bytes = json[2],
+          .stall = nanoseconds(json[3].get<std::int64_t>()),
+          .host_bytes = json[4],
+          .device_peak_bytes = json[5],
+          .pass_ends = {}};
 }
 
 Json to_json(const CouplingReport& coupling) {
@@ -30,6 +37,7 @@ CouplingReport coupling_from(const Json& json) {
 
 std::string to_text(const RankedRun& run) {
   Json json{{"ranks", Json::array()}, {"coupling", Json::array()}, {"made", Json::array()}, {"failed", Json::array()}};
+  json["shared_host_bytes"] = run.shared_host_bytes;
   for (const RankReport& rank : run.ranks) json["ranks"].push_back(to_json(rank.totals));
   for (const CouplingReport& coupling : run.coupling) json["coupling"].push_back(to_json(coupling));
   for (std::size_t i = 0; i < run.outcomes.size(); ++i) {
@@ -44,6 +52,7 @@ std::string to_text(const RankedRun& run) {
 /// Adds what one process knows. A lockstep group's coupling is known where it has ranks.
 void add(const Json& json, RankedRun& run) {
   for (const Json& totals : json["ranks"]) run.ranks.push_back({totals_from(totals), std::nullopt});
+  run.shared_host_bytes += json["shared_host_bytes"].get<std::size_t>();
   for (std::size_t i = 0; i < run.coupling.size(); ++i)
     if (run.coupling[i].passes == 0) run.coupling[i] = coupling_from(json["coupling"][i]);
   for (const Json& made : json["made"]) run.outcomes.at(made[0]).rank = made[1];

@@ -5,7 +5,7 @@
 #include "engine/stage_runner.h"
 #include "offload/gathered_source.h"
 #include "offload/mapped_source.h"
-#include "offload/pinned_source.h"
+#include "offload/pinned_images.h"
 #include "offload/staging.h"
 
 namespace lamina {
@@ -23,7 +23,7 @@ std::size_t loading_staging(const std::vector<ModelPart>& parts, const Residency
 }  // namespace
 
 std::vector<MemoryNeed> loading_need(const std::vector<ModelPart>& parts, const std::vector<HostWeightPlan>& plans,
-                                     const ResidencyOptions& residency) {
+                                     const ResidencyOptions& residency, std::size_t ranks) {
   // Made when the staging of the last part is gone.
   const std::size_t upload = StagingUploader::host_bytes(StageRunner::kUploadBufferBytes);
   if (!residency.stream || residency.shards == ShardPlace::device)
@@ -36,9 +36,9 @@ std::vector<MemoryNeed> loading_need(const std::vector<ModelPart>& parts, const 
     else if (plans[part].backing == HostBacking::checkpoint_mmap)
       staging += MappedSource::staging_bytes(parts[part].plan);
     else
-      weights += PinnedSource::image_bytes(parts[part].plan);
+      weights += PinnedImages::size_bytes(parts[part].plan);
   }
-  return {{"weights", weights}, {"staging", staging}};
+  return {{"weights", weights}, {"staging", ranks * staging}};
 }
 
 }  // namespace lamina

@@ -4,9 +4,11 @@
 #include "base/bytes.h"
 #include "base/host_memory_budget.h"
 #include "base/json.h"
+#include "engine/host_backing.h"
 #include "engine/host_memory_report.h"
 #include "engine/host_need.h"
 #include "engine/options.h"
+#include "engine/select_device.h"
 #include "lamina/engine.h"
 #include "offload/active_part.h"
 #include "offload/unit_layout.h"
@@ -113,11 +115,20 @@ std::string part_text(const Json& part) {
   return text;
 }
 
-Json host_json(const std::vector<ModelPart>& parts, const std::vector<HostWeightPlan>& plans,
-               const OffloadOptions& options, const EngineConfig& config) {
-  Json host = host_memory_json(*process_host_memory(config.host_memory_bytes));
-  for (const MemoryNeed& need : loading_need(parts, plans, options.residency()))
-    host["loading"][need.part + "_bytes"] = need.size_bytes;
+/// Why loading would be refused, as it stands now; null where it would not.
+Json refusal_json(const HostMemoryBudget& budget, const std::vector<MemoryNeed>& needs) {
+  try {
+    budget.check_fits(needs, "loading the model", "raise the limit");
+    return nullptr;
+  } catch (const Error& error) {
+    return error.message();
+  }
+}
+
+Json host_json(const HostMemoryBudget& budget, const std::vector<MemoryNeed>& needs) {
+  Json host = host_memory_json(budget);
+  for (const MemoryNeed& need : needs) host["loading"][need.part + "_bytes"] = need.size_bytes;
+  host["refusal"] = refusal_json(budget, needs);
   return host;
 }
 
@@ -125,13 +136,18 @@ std::string host_text(const Json& host) {
   std::string needs;
   for (const auto& [part, bytes] : host["loading"].items())
     needs += fmt::format("{}{} {}", needs.empty() ? "" : ", ", part.substr(0, part.find('_')), format_size(bytes));
-  return fmt::format("host memory: loading takes {}\n{}", needs, host_memory_text(host));
+  const Json& refusal = host["refusal"];
+  return fmt::format("host memory: loading takes {}\n{}{}", needs,
+                     refusal.is_null() ? "" : fmt::format("  does not fit: {}\n", refusal.get<std::string>()),
+                     host_memory_text(host));
 }
 
 }  // namespace
 
 Inspection inspect(const EngineConfig& config, const InspectOptions& inspect_options) {
-  const OffloadOptions options = offload_options(config);
+  OffloadOptions options = offload_options(config);
+  const DeviceKind device = choose_device(config.device).kind;
+  const std::shared_ptr<HostMemoryBudget> budget = process_host_memory(config.host_memory_bytes);
   const ModelFolder folder = ModelFolder::open(config.model);
   const std::unique_ptr<Pipeline> pipeline = open_pipeline(folder, {.text_encoder = config.load_text_encoder});
   Json report = {{"model", folder.path().filename().string()},
@@ -140,14 +156,15 @@ Inspection inspect(const EngineConfig& config, const InspectOptions& inspect_opt
                  {"parts", Json::array()}};
   std::string text =
       fmt::format("{} ({}), offload {}\n", folder.path().string(), folder.class_name(), options.stream ? "dlo" : "off");
-  std::vector<HostWeightPlan> plans;
-  for (const ModelPart& part : pipeline->parts()) {
-    plans.push_back(plan_host_weights(part, options));
-    report["parts"].push_back(part_json(part, plans.back(), options));
+  const std::vector<ModelPart>& parts = pipeline->parts();
+  options.host_backing = choose_host_backing(device, *budget, parts, options);
+  const std::vector<HostWeightPlan> plans = plan_host_weights(parts, options);
+  for (std::size_t part = 0; part < parts.size(); ++part) {
+    report["parts"].push_back(part_json(parts[part], plans[part], options));
     text += part_text(report["parts"].back());
   }
   if (inspect_options.memory) {
-    report["host"] = host_json(pipeline->parts(), plans, options, config);
+    report["host"] = host_json(*budget, loading_need(parts, plans, options.residency()));
     text += host_text(report["host"]);
   }
   return {.text = text, .json = report.dump(2)};

@@ -144,6 +144,7 @@ class ModeRunner {
 
   void take(const RankedRun& run, ModeMeasurement& measured) const {
     check(run);
+    measured.host_bytes += run.shared_host_bytes;
     for (const RankReport& rank : run.ranks) add_rank(rank.totals, measured);
     if (measured.steps == 0) fail(ErrorCode::internal, "no step was measured in mode {}", measured.mode);
   }

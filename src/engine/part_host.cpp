@@ -6,6 +6,8 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "engine/host_backing.h"
+#include "engine/host_images.h"
 #include "engine/host_need.h"
 #include "offload/drain.h"
 #include "offload/gathered_source.h"
@@ -14,37 +16,7 @@
 
 namespace lamina {
 
-HostWeightPlan plan_host_weights(const ModelPart& part, const OffloadOptions& options) {
-  LoadFacts facts = options.load;
-  facts.may_map = options.host_backing != HostBackingChoice::private_pages;
-  facts.is_transformer = part.is_transformer;
-  if (part.tensor_parallel_size > 1) facts.tensor_parallel_size = part.tensor_parallel_size;
-  WeightLoader loader(part.checkpoint, {part.plan.component, member_tensors(part.plan), {}, part.stored_as}, facts);
-  HostWeightPlan plan = loader.take_host_weight_plan();
-  if (!options.stream || !part.is_transformer || plan.backing == HostBacking::checkpoint_mmap) return plan;
-  if (options.host_backing == HostBackingChoice::mapped)
-    fail(ErrorCode::incompatible, "host backing 'mapped' is not possible: {}", plan.reason);
-  return plan;
-}
-
 namespace {
-
-std::vector<HostWeightPlan> plan_parts(const std::vector<ModelPart>& parts, const OffloadOptions& options) {
-  std::vector<HostWeightPlan> plans;
-  for (const ModelPart& part : parts) plans.push_back(plan_host_weights(part, options));
-  return plans;
-}
-
-/// A GPU's link brings five times what a thread packs from files (docs/performance.md), so there `auto` keeps weights
-/// in files only where they have no room in locked memory.
-HostBackingChoice choose_backing(Device& device, const std::vector<ModelPart>& parts, OffloadOptions options) {
-  if (options.host_backing != HostBackingChoice::automatic || !options.stream || device.kind() == DeviceKind::cpu)
-    return options.host_backing;
-  options.host_backing = HostBackingChoice::private_pages;
-  const bool fits =
-      device.host_memory().fits_comfortably(loading_need(parts, plan_parts(parts, options), options.residency()));
-  return fits ? HostBackingChoice::private_pages : HostBackingChoice::automatic;
-}
 
 /// Shards are packed once, so files are read at the start alone. Where they go to the device, the choice is about
 /// nothing.
@@ -75,11 +47,12 @@ PartHost::PartHost(Device& device, Stream& compute, Stream& copy, const std::vec
       options_(options),
       sharing_(sharing),
       active_(parts.size()) {
-  expects(!sharing || options.stream || has_shards_on_device(), "weights that do not stream are shared between hosts");
+  expects(!sharing || options.stream || has_shards_on_device(),
+          "weights that do not stream are shared, with shards on the host");
   options_.stream = options.stream || has_shards_on_device();
   if (!options_.stream || has_shards_on_device()) check_weights_fit();
-  options_.host_backing = sharing ? shared_backing(options, sharing->shards) : choose_backing(device, parts, options);
-  std::vector<HostWeightPlan> plans = plan_parts(parts, options_);
+  options_.host_backing = choose_backing();
+  std::vector<HostWeightPlan> plans = plan_host_weights(parts, options_);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const HostWeightPlan& plan = plans[i];
     backings_.push_back({plan.backing, plan.refusal, plan.reason});
@@ -87,20 +60,59 @@ PartHost::PartHost(Device& device, Stream& compute, Stream& copy, const std::vec
         plan.refusal != MappingRefusal::not_asked_for)
       spdlog::info("host weights are {}: {}", to_string(plan.backing), plan.reason);
   }
-  device.host_memory().check_fits(
-      loading_need(parts, plans, residency()), "loading the model",
-      !sharing && could_be_mapped(parts, plans, options)
-          ? "raise the limit, or keep the transformer in its files with --dlo-host-backing mapped"
-          : "raise the limit");
-  for (std::size_t part = 0; part < parts.size(); ++part) run_load_hooks(parts[part].load_hooks, plans[part].bindings);
-  for (std::size_t part = 0; part < parts.size(); ++part) {
+  load(std::move(plans));
+}
+
+bool PartHost::shares_images() const noexcept {
+  return options_.images != nullptr && options_.stream && !sharing_;
+}
+
+HostBackingChoice PartHost::choose_backing() const {
+  if (sharing_) return shared_backing(options_, sharing_->shards);
+  const auto choose = [&] { return choose_host_backing(device_.kind(), device_.host_memory(), parts_, options_); };
+  return shares_images() ? options_.images->backing(choose) : choose();
+}
+
+/// What comes before the first weight moves.
+void PartHost::prepare_loading(const std::vector<HostWeightPlan>& plans, const std::vector<MemoryNeed>& need) const {
+  const bool may_move = !sharing_ && could_be_mapped(parts_, plans, options_);
+  if (total_bytes(need) > 0)
+    device_.host_memory().check_fits(
+        need, "loading the model",
+        may_move ? "raise the limit, or keep the transformer in its files with --dlo-host-backing mapped"
+                 : "raise the limit");
+  for (std::size_t part = 0; part < parts_.size(); ++part)
+    run_load_hooks(parts_[part].load_hooks, plans[part].bindings);
+}
+
+void PartHost::load(std::vector<HostWeightPlan> plans) {
+  if (shares_images()) return load_shared(std::move(plans));
+  prepare_loading(plans, loading_need(parts_, plans, residency()));
+  for (std::size_t part = 0; part < parts_.size(); ++part) {
     if (options_.stream) {
-      sources_.push_back(make_source(parts[part], std::move(plans[part])));
+      sources_.push_back(make_source(parts_[part], std::move(plans[part])));
     } else {
-      MappedSource source(device, parts[part].plan, std::move(plans[part].bindings));
+      MappedSource source(device_, parts_[part].plan, std::move(plans[part].bindings));
       active_[part] = set_up(part, source);
     }
   }
+}
+
+/// Parts in pinned memory are those of all ranks, and come first; mapped ones have staging of this rank.
+void PartHost::load_shared(std::vector<HostWeightPlan> plans) {
+  const auto is_pinned = [&](std::size_t part) { return plans[part].backing == HostBacking::private_pinned; };
+  std::vector<HostImages::Part> pinned;
+  for (std::size_t part = 0; part < parts_.size(); ++part)
+    if (is_pinned(part)) pinned.push_back({parts_[part].plan, plans[part].bindings});
+  const auto images = options_.images->load(pinned, [&](const HostImages::Missing& missing) {
+    std::vector<MemoryNeed> need = loading_need(parts_, plans, residency(), missing.ranks);
+    std::ranges::find(need, "weights", &MemoryNeed::part)->size_bytes = missing.weight_bytes;
+    prepare_loading(plans, need);
+  });
+  auto next = images.begin();
+  for (std::size_t part = 0; part < parts_.size(); ++part)
+    sources_.push_back(is_pinned(part) ? std::make_unique<PinnedSource>(*next++)
+                                       : make_source(parts_[part], std::move(plans[part])));
 }
 
 void PartHost::check_weights_fit() const {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/memory_budget.h"
 #include "comm/communicator.h"
 #include "device/device.h"
 #include "lamina/engine.h"
@@ -14,6 +15,8 @@
 #include "weights/host_weight_plan.h"
 
 namespace lamina {
+
+class HostImages;
 
 /// How the parts of a pipeline live on host and device.
 struct OffloadOptions {
@@ -25,6 +28,7 @@ struct OffloadOptions {
   LoadFacts load;  ///< `may_map` and `is_transformer` follow from the above and the part
   bool poison_released = false;
   bool record_timeline = false;
+  HostImages* images = nullptr;  ///< that ranks of this process share, unless weights are gathered; null: its own
 
   ResidencyOptions residency() const { return {stream, ring_slots, resident_blocks, resident_policy}; }
 };
@@ -42,10 +46,6 @@ struct PartBacking {
   MappingRefusal refusal = MappingRefusal::none;
   std::string reason;
 };
-
-/// Where a part's weights shall live, proven or refused, before any weight is read. Throws incompatible naming the
-/// reason where mapping is demanded and refused.
-HostWeightPlan plan_host_weights(const ModelPart& part, const OffloadOptions& options);
 
 /// Owns the host images of a pipeline's parts and decides when a part is on the device. Streaming: a transformer's
 /// weights stay in the files where its plan proves that they can, all others are pinned once; and a part is active only
@@ -79,7 +79,7 @@ class PartHost {
   /// Device bytes that stay of parts other than `part`.
   std::size_t kept_bytes_besides(std::size_t part) const;
   const PartBacking& backing_of(std::size_t part) const { return backings_.at(part); }
-  /// Host bytes held for weights.
+  /// Host bytes held for weights, without images that are shared.
   std::size_t host_bytes() const;
   const OffloadOptions& options() const noexcept { return options_; }
   bool has_shards_on_device() const noexcept;
@@ -88,6 +88,11 @@ class PartHost {
   void check_weights_fit() const;
   std::size_t bytes_that_stay(const PartMemory& memory) const noexcept;
   ResidencyOptions residency() const;
+  bool shares_images() const noexcept;
+  HostBackingChoice choose_backing() const;
+  void prepare_loading(const std::vector<HostWeightPlan>& plans, const std::vector<MemoryNeed>& need) const;
+  void load(std::vector<HostWeightPlan> plans);
+  void load_shared(std::vector<HostWeightPlan> plans);
   std::unique_ptr<UnitSource> make_source(const ModelPart& part, HostWeightPlan plan);
   std::unique_ptr<ActivePart> set_up(std::size_t part, UnitSource& source);
 

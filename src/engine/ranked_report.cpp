@@ -18,6 +18,7 @@ std::string report_json(const RankedRun& run) {
   }
   for (const CouplingReport& coupling : run.coupling)
     report["coupling"].push_back({{"passes", coupling.passes}, {"loss", coupling.loss()}});
+  report["shared_host_bytes"] = run.shared_host_bytes;
   return report.dump(2) + "\n";
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "engine/host_images.h"
 #include "engine/rank_groups.h"
 #include "engine/rank_loop.h"
 #include "engine/run_facts.h"
@@ -21,6 +22,11 @@ Error current_error() {
   } catch (const std::exception& error) {
     return Error(ErrorCode::internal, error.what());
   }
+}
+
+LocalRanks local_ranks(const RankedSetup& setup) {
+  expects(setup.connector != nullptr, "ranks without a connector");
+  return setup.connector->local_ranks();
 }
 
 std::vector<GenerateRequest> requests_of(const std::vector<RankedBatch>& batches) {
@@ -58,11 +64,12 @@ struct RunningBatch {
 class RankedRunner {
  public:
   RankedRunner(const RankedSetup& setup, const std::vector<RankedBatch>& batches)
-      : setup_(setup), facts_(facts_of(setup, requests_of(batches))) {
-    expects(setup.connector != nullptr, "ranks without a connector");
+      : setup_(setup),
+        facts_(facts_of(setup, requests_of(batches))),
+        images_(local_ranks(setup).count, [&setup] { return setup.create_device(local_ranks(setup).first); }) {
     groups_ = form_groups(*setup.connector, setup.topology, setup.weights);
     for (const RankedBatch& batch : batches)
-      batches_.push_back(std::make_unique<RunningBatch>(batch, setup.connector->local_ranks(), groups_.size()));
+      batches_.push_back(std::make_unique<RunningBatch>(batch, local_ranks(setup), groups_.size()));
   }
 
   std::vector<RankedRun> run() {
@@ -74,6 +81,7 @@ class RankedRunner {
     std::vector<RankedRun> runs;
     for (const auto& batch : batches_) {
       for (const auto& group : groups_) settle_rest(*batch, *group);
+      batch->run.shared_host_bytes = images_.size_bytes();
       runs.push_back(std::move(batch->run));
     }
     return runs;
@@ -97,6 +105,7 @@ class RankedRunner {
 
   const RankedSetup& setup_;
   const RunFacts facts_;
+  HostImages images_;  // outlives all ranks, whose copies read it
   std::vector<std::unique_ptr<LockstepGroup>> groups_;
   std::vector<std::unique_ptr<RunningBatch>> batches_;
 };
@@ -111,8 +120,9 @@ void RankedRunner::run_rank(LockstepGroup& group, std::size_t rank, RankEnds& en
 
 void RankedRunner::serve_all(LockstepGroup& group, std::size_t rank, RankEnds& ends) {
   agree_on(facts_, *ends.rounds, group.ranks);
-  PassRunner passes(setup_.create_device(rank), setup_.open_pipeline(ends.model_groups()), setup_.offload,
-                    sharing(ends));
+  OffloadOptions offload = setup_.offload;
+  offload.images = &images_;
+  PassRunner passes(setup_.create_device(rank), setup_.open_pipeline(ends.model_groups()), offload, sharing(ends));
   for (const auto& batch : batches_) {
     serve(*batch, group, rank, ends, passes);
     if (batch->report(rank).fault) return;

@@ -54,6 +54,8 @@ struct RankedRun {
   LocalRanks local;                      ///< the ranks of this process
   std::vector<RankReport> ranks;         ///< those, in order
   std::vector<CouplingReport> coupling;  ///< of each lockstep group; empty for those without one of them
+  /// Pinned once for all ranks of this process; comes on top of theirs.
+  std::size_t shared_host_bytes = 0;
 };
 
 /// How far the requests are that this process's ranks have to do with.

@@ -42,12 +42,15 @@ struct ParameterGroup {
   ParameterGroup sliced(const SliceOf& slice_of) const;
   /// The tensor of the checkpoint that a member is, or is cut from.
   const TensorSpec& stored(std::size_t member) const;
+
+  bool operator==(const ParameterGroup&) const = default;
 };
 
 /// A list of blocks of equal structure ("transformer_blocks"), in the checkpoint's spelling.
 struct BlockList {
   std::string name;
   bool resident_eligible = true;  ///< its blocks may be kept on the device
+  bool operator==(const BlockList&) const = default;
 };
 
 /// The smallest piece of weights that moves at once: a block, or a part of one.
@@ -56,6 +59,7 @@ struct StreamUnit {
   std::string part;      ///< "all", or the part's name where the block is split ("attention", "feed_forward")
   std::size_t list = 0;  ///< index into OffloadPlan::lists
   std::vector<ParameterGroup> groups;
+  bool operator==(const StreamUnit&) const = default;
 };
 
 /// The units of one model part that a traversal visits in this order.
@@ -63,6 +67,7 @@ struct Stack {
   std::string name;  ///< "step", "prompt", "expert_high_noise"
   Phase phase = Phase::step;
   std::vector<StreamUnit> units;
+  bool operator==(const Stack&) const = default;
 };
 
 /// What a model part says of its weights: which of them stream, in which order, and which stay on the device while the
@@ -76,6 +81,9 @@ struct OffloadPlan {
   /// Throws internal naming the first fault: a name used twice, an empty stack or unit, a list index out of range,
   /// members that do not make up their runtime parameter.
   void validate() const;
+
+  /// The same plan of the same checkpoint makes the same images.
+  bool operator==(const OffloadPlan&) const = default;
 };
 
 /// The checkpoint tensors that make up all parameters: outside, then stack by stack.

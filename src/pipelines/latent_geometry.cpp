@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "models/flux2_vae/flux2_vae_config.h"
 
 namespace lamina {
 namespace {
@@ -25,6 +26,11 @@ void check_side(std::string_view side, std::int64_t pixels, std::int64_t unit) {
 LatentGeometry::LatentGeometry(std::int64_t vae_factor, std::int64_t patch_size)
     : patch_pixels_(vae_factor * patch_size) {
   expects(patch_pixels_ > 0 && patch_pixels_ <= kMaxSidePixels, "patches of {} x {} pixels", vae_factor, patch_size);
+}
+
+LatentGeometry LatentGeometry::without_vae() {
+  constexpr std::int64_t kVaeFactor = 8;
+  return {kVaeFactor, Flux2VaeConfig::kPatchSide};
 }
 
 TokenGrid LatentGeometry::grid(std::int64_t height_pixels, std::int64_t width_pixels) const {

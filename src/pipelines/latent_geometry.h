@@ -23,6 +23,9 @@ class LatentGeometry {
 
   LatentGeometry(std::int64_t vae_factor, std::int64_t patch_size);
 
+  /// That of FLUX.2, the only family so far, where a model has no VAE to tell its own.
+  static LatentGeometry without_vae();
+
   std::int64_t patch_pixels() const noexcept { return patch_pixels_; }
 
   /// Throws invalid_argument naming the side, its value and the nearest legal ones, unless both are positive multiples

@@ -29,15 +29,6 @@ Refusal refuse_by_facts(const std::string& component, const LoadFacts& facts) {
     return {MappingRefusal::tensor_parallel,
             fmt::format("component '{}': tensor parallelism over {} ranks needs slices of its tensors", component,
                         facts.tensor_parallel_size)};
-  if (facts.hsdp)
-    return {MappingRefusal::hsdp, fmt::format("component '{}': HSDP keeps its shards on the devices", component)};
-  if (facts.online_quantization)
-    return {MappingRefusal::online_quantization,
-            fmt::format("component '{}': online quantisation makes other bytes than the files hold", component)};
-  if (!facts.custom_loading.empty())
-    return {MappingRefusal::custom_loading,
-            fmt::format("component '{}': no adapter stands for the loading of tensor {}", component,
-                        excerpt(facts.custom_loading.front()))};
   return {};
 }
 
@@ -71,9 +62,6 @@ std::string_view to_string(MappingRefusal refusal) noexcept {
     case MappingRefusal::not_asked_for: return "not_asked_for";
     case MappingRefusal::ordinary_component: return "ordinary_component";
     case MappingRefusal::tensor_parallel: return "tensor_parallel";
-    case MappingRefusal::hsdp: return "hsdp";
-    case MappingRefusal::online_quantization: return "online_quantization";
-    case MappingRefusal::custom_loading: return "custom_loading";
     case MappingRefusal::shared_file: return "shared_file";
   }
   return "unknown";

@@ -24,14 +24,11 @@ std::string_view to_string(HostBacking backing) noexcept;
 /// The first proof that failed. A tensor that is missing, or of another shape, is not among them: neither backing could
 /// load it, and binding refuses the checkpoint.
 enum class MappingRefusal {
-  none,                 ///< the files can be the runtime layout
-  not_asked_for,        ///< private weights are wanted, or suit the device better
-  ordinary_component,   ///< only transformers are mapped
-  tensor_parallel,      ///< each rank needs its own slices
-  hsdp,                 ///< shards live on the devices
-  online_quantization,  ///< the runtime bytes are not those of the files
-  custom_loading,       ///< a tensor is changed on load in a way that no adapter represents
-  shared_file,          ///< a file holds tensors of somebody else
+  none,                ///< the files can be the runtime layout
+  not_asked_for,       ///< private weights are wanted, or suit the device better
+  ordinary_component,  ///< only transformers are mapped
+  tensor_parallel,     ///< each rank needs its own slices
+  shared_file,         ///< a file holds tensors of somebody else
 };
 
 /// The identifier, as the report spells it: "tensor_parallel".
@@ -42,10 +39,6 @@ struct LoadFacts {
   bool may_map = true;         ///< the configuration allows it, and the device gains by it
   bool is_transformer = true;  ///< else the component loads as usual
   std::size_t tensor_parallel_size = 1;
-  bool hsdp = false;
-  bool online_quantization = false;
-  /// Tensors that loading changes in ways that no binding expresses.
-  std::vector<std::string> custom_loading;
 };
 
 /// What a component takes from its checkpoint, and how it is stored there.

@@ -19,11 +19,17 @@ constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
 constexpr std::size_t kMaxValuesPerEntry = 100'000;
 constexpr std::string_view kMetadataKey = "__metadata__";
 
+/// What Git LFS leaves in the place of a file that was not fetched.
+constexpr std::string_view kLfsPointer = "version https://git-lfs.github.com/spec/";
+
 /// The header's text, behind its little-endian length. Every length is refused before anything is allocated for it.
 std::string_view header_text(std::span<const std::byte> file, const std::string& source) {
   if (file.size() < kLengthBytes)
     fail(ErrorCode::corrupt, "{}: {} bytes are no safetensors file; the header's length alone takes {}", source,
          file.size(), kLengthBytes);
+  if (std::string_view(reinterpret_cast<const char*>(file.data()), file.size()).starts_with(kLfsPointer))
+    fail(ErrorCode::corrupt, "{}: a Git LFS pointer stands in the file's place; fetch the file with 'git lfs pull'",
+         source);
   std::uint64_t length = 0;
   for (std::size_t i = 0; i < kLengthBytes; ++i) length |= std::to_integer<std::uint64_t>(file[i]) << (8 * i);
   if (length == 0) fail(ErrorCode::corrupt, "{}: header length is 0", source);

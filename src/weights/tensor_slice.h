@@ -53,6 +53,8 @@ class TensorSlice {
   /// Copies the part out of the whole tensor, whose bytes may be unaligned, to `local().size_bytes()` contiguous bytes.
   void copy(const ConstTensorView& whole, std::byte* destination) const;
 
+  bool operator==(const TensorSlice&) const = default;
+
  private:
   TensorSpec stored_;
   TensorSpec local_;

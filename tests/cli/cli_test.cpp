@@ -222,6 +222,8 @@ TEST_F(Cli, UnknownAndIneffectiveFlagsAreErrors) {
     expect_refused(outcome, {"invalid_argument"});
   }
   expect_refused(run_lamina({"inspect", kModel, "--device-memory", "1MiB"}), {"--device-memory"});
+  for (const char* flag : {"--trace", "--report", "--save-tensors"})
+    expect_refused(run_lamina(generate({"--output", file("x.png"), flag, ""})), {flag, "the name of a file"});
   expect_refused(run_lamina({}), {"subcommand"});
   EXPECT_EQ(run_lamina({"--help"}).exit_code, 0);
   EXPECT_EQ(run_lamina({"generate", "--help"}).exit_code, 0);
@@ -415,6 +417,15 @@ TEST_F(Cli, BenchRefusesBeforeItWritesWeights) {
   for (const char* steps : {"0", "998", "0x2", " 2", ""}) expect_refused(bench({"--steps", steps}), {"--steps"});
 }
 
+TEST_F(Cli, AStdoutThatTakesNothingIsAnError) {
+  for (const std::string arguments : {"--help", "--version", "generate --help"}) {
+    const std::string log = file("stderr");
+    const int status = std::system((std::string(LAMINA_PROGRAM) + " " + arguments + " >/dev/full 2>" + log).c_str());
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 2) << arguments;
+    EXPECT_THAT(read_text_file(log), HasSubstr("unavailable: cannot write to the standard output")) << arguments;
+  }
+}
+
 TEST_F(Cli, AStderrThatTakesNothingEndsNoRun) {
   const auto run = [&](const std::string& arguments) {
     const int status = std::system((std::string(LAMINA_PROGRAM) + " " + arguments + " >/dev/null 2>/dev/full").c_str());
@@ -604,6 +615,8 @@ TEST_F(Cli, BenchRefusesWhatItCannotTime) {
                  {"--height names 2 pictures, --width 1"});
   expect_refused(run_lamina(bench({kModel, "--height", "33"})), {"height", "33"});
   expect_refused(run_lamina(bench({kModel, "--trace", "/no/such/folder/trace.json"})), {"/no/such/folder"});
+  expect_refused(run_lamina(bench({kModel, "--json", "--trace", "/dev/stdout"})), {"--trace /dev/stdout", "prints"});
+  expect_refused(run_lamina(bench({kModel, "--trace", ""})), {"--trace", "''"});
   expect_refused(run_lamina(bench({"--synthetic", "klein-40b", "--synthetic-folder", folder_.string()})),
                  {"klein-40b"});
   expect_refused(run_lamina({"bench", kModel, "--steps", "0"}), {"--steps"});

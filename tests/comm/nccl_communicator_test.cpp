@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <cstdio>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -189,28 +188,6 @@ TEST_F(NcclGroup, AnAbortEndsTheWaitForARankThatNeverComes) {
     EXPECT_THAT(error->message(), HasSubstr("rank 1 found a bad file"));
   }
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
-}
-
-/// The rate of gathering one of klein 9B's double blocks: printed, for docs/performance.md.
-TEST_F(NcclGroup, PrintsTheRateOfAGather) {
-  constexpr std::size_t kBytes = 872'416'256;
-  const auto errors = run_ranks([](GpuRank& mine) {
-    const DeviceBuffer buffer = mine.device->allocate(kBytes, "test");
-    const auto begin = mine.device->create_event("begin");
-    const auto end = mine.device->create_event("end");
-    for (int round = 0; round < 5; ++round) {
-      mine.stream->record(*begin);
-      mine.communicator->all_gather_async(buffer.data(), kBytes / kRanks, *mine.stream);
-      mine.stream->record(*end);
-      mine.stream->synchronize();
-    }
-    const double seconds = std::chrono::duration<double>(end->time() - begin->time()).count();
-    EXPECT_GT(seconds, 0);
-    if (mine.rank == 0)
-      std::printf("all-gather of %zu bytes over 2 GPUs: %.3f ms, %.1f GB/s\n", kBytes, seconds * 1e3,
-                  static_cast<double>(kBytes) / seconds / 1e9);
-  });
-  EXPECT_THAT(errors, Each(Eq(std::nullopt)));
 }
 
 }  // namespace

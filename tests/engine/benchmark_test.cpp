@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/expect_error.h"
 #include "engine/engine_fixture.h"
 #include "offload/unit_layout.h"
 #include "pipelines/registry.h"
@@ -70,6 +71,15 @@ TEST(Benchmark, WhatNoModelCouldRunIsRefusedAtOnce) {
   config.device = "cuda:1000";
   EXPECT_THROW(check_benchmark(config, request), Error);
   EXPECT_THROW(check_benchmark(demo_config(), {.sizes = {{32, 32}, {32, 17}}}), Error);
+}
+
+TEST(Benchmark, ASizeThatTheModelRefusesIsRefusedBeforeTheFirstIsMeasured) {
+  bool measured = false;
+  lamina::testing::expect_error(ErrorCode::invalid_argument, {"height 33"}, [&] {
+    run_benchmark({.model = tiny_shapes().string(), .device = "cpu"}, {.sizes = {{32, 32}, {33, 32}}, .steps = 1},
+                  [&](const Progress&) { measured = true; });
+  });
+  EXPECT_FALSE(measured);
 }
 
 TEST(Benchmark, ResidentBlocksAreNotCopied) {

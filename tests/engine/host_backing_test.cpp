@@ -141,6 +141,28 @@ TEST(HostBacking, OtherGroupingsAreAdaptedAlikeInBothPathsAndWithoutOffload) {
   expect_same(make_generator(model, {})->generate(small_request()));
 }
 
+/// One of two norms that are read together.
+TEST(HostBacking, ANormStoredInAnotherDtypeThanItsPartnerIsCast) {
+  for (const std::string name :
+       {"transformer_blocks.0.attn.norm_q.weight", "transformer_blocks.1.attn.norm_added_k.weight",
+        "single_transformer_blocks.2.attn.norm_k.weight"}) {
+    SCOPED_TRACE(name);
+    const ScratchFolder folder;
+    OwnedTensors tensors = demo_transformer();
+    OwnedTensor norm = take(tensors, name);
+    ASSERT_EQ(norm.spec.dtype, DType::bf16);
+    std::vector<std::byte> wide;
+    for (std::size_t i = 0; i < norm.bytes.size(); i += 2) {
+      wide.insert(wide.end(), 2, std::byte{0});  // bf16 is the upper half of an f32
+      wide.insert(wide.end(), {norm.bytes[i], norm.bytes[i + 1]});
+    }
+    tensors.push_back({{name, DType::f32, norm.spec.shape}, wide});
+    const fs::path model = model_of(folder.path(), tensors);
+    expect_mapped(run(model, HostBackingChoice::mapped));
+    expect_same(run(model, HostBackingChoice::private_pages));
+  }
+}
+
 TEST(HostBacking, ColdAndWarmPagesGiveTheSamePicture) {
   const ScratchFolder folder;
   const fs::path model = model_of(folder.path(), demo_transformer());
@@ -170,15 +192,6 @@ INSTANTIATE_TEST_SUITE_P(
         RefusalRow{"tensor_parallel",
                    "tensor parallelism over 2 ranks",
                    [](LoadFacts& facts) { facts.tensor_parallel_size = 2; },
-                   {}},
-        RefusalRow{"hsdp", "HSDP", [](LoadFacts& facts) { facts.hsdp = true; }, {}},
-        RefusalRow{"online_quantization",
-                   "online quantisation",
-                   [](LoadFacts& facts) { facts.online_quantization = true; },
-                   {}},
-        RefusalRow{"custom_loading",
-                   "tensor \"proj_out.weight\"",
-                   [](LoadFacts& facts) { facts.custom_loading = {"proj_out.weight"}; },
                    {}},
         RefusalRow{"shared_file",
                    "tensor \"vae.decoder.conv_in.weight\" is none of component 'transformer'",

@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/json.h"
 #include "engine/engine_fixture.h"
+#include "engine/host_backing.h"
 #include "engine/host_need.h"
 #include "lamina/engine.h"
 #include "offload/mapped_source.h"
@@ -164,7 +165,42 @@ TEST(HostMemoryReport, InspectShowsWhatLoadingTakes) {
   const Json host = parse_json(inspection.json, "inspection").at("host");
   for (const MemoryNeed& need : need_of({.stream = true}))
     EXPECT_EQ(host.at("loading").at(need.part + "_bytes"), need.size_bytes);
+  EXPECT_TRUE(host.at("refusal").is_null());
+  EXPECT_THAT(inspection.text, Not(HasSubstr("does not fit")));
   EXPECT_EQ(inspect(config).text.find("host memory"), std::string::npos);
+}
+
+TEST(HostMemoryReport, InspectSaysWhereLoadingDoesNotFit) {
+  const std::size_t need = total_bytes(need_of({.stream = true}));
+  const EngineConfig config{.model = tiny_shapes().string(),
+                            .device = "cpu",
+                            .host_memory_bytes = need - 1,
+                            .enable_distributed_layerwise_offload = true};
+  const Inspection inspection = inspect(config, {.memory = true});
+  EXPECT_THAT(inspection.text, HasSubstr("does not fit: "));
+  const std::string refusal = parse_json(inspection.json, "inspection").at("host").at("refusal");
+  for (const std::string& text :
+       {format_size(need) + " asked for loading the model", format_size(need - 1) + " allowed by --host-memory-limit"})
+    EXPECT_THAT(refusal, HasSubstr(text));
+}
+
+/// What `auto` means depends on the device, whether it is there or not.
+TEST(HostMemoryReport, InspectTellsTheBackingOfTheDeviceAskedFor) {
+  const auto backing = [](const std::string& device, std::optional<std::size_t> limit) {
+    const EngineConfig config{.model = tiny_shapes().string(),
+                              .device = device,
+                              .host_memory_bytes = limit,
+                              .enable_distributed_layerwise_offload = true};
+    const Json inspection = parse_json(inspect(config).json, "inspection");
+    for (const Json& part : inspection.at("parts"))
+      if (part.at("component") == "transformer") return part.at("host_weights").at("backing").get<std::string>();
+    return std::string("no transformer");
+  };
+  EXPECT_EQ(backing("cpu", std::nullopt), "checkpoint mmap");
+  EXPECT_EQ(backing("cuda", std::nullopt), "private pinned");
+  EXPECT_EQ(
+      backing("cuda", total_bytes(need_of({.stream = true, .host_backing = HostBackingChoice::private_pages})) - 1),
+      "checkpoint mmap");
 }
 
 TEST(HostMemoryEngine, TakesTheLimitOfItsConfiguration) {

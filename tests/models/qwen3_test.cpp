@@ -82,6 +82,21 @@ TEST_F(Qwen3Parity, PlaceholdersAreNamed) {
   }
 }
 
+TEST(Qwen3Plan, RefusesNormsOfTwoDtypesByName) {
+  const auto mixed = [](std::string_view name) {
+    return name == "model.layers.3.self_attn.k_norm.weight" ? DType::f32 : DType::bf16;
+  };
+  try {
+    Qwen3TextEncoder(Qwen3Config::read(ConfigReader::read(config_file())), mixed);
+    ADD_FAILURE() << "took norms of two dtypes";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::incompatible);
+    for (const char* part :
+         {"model.layers.3.self_attn.q_norm.weight is BF16", "model.layers.3.self_attn.k_norm.weight F32"})
+      EXPECT_NE(error.message().find(part), std::string::npos) << error.message();
+  }
+}
+
 TEST(Qwen3Plan, StreamsTheLayersThatAreRead) {
   const Encoder model;
   const OffloadPlan& plan = model.encoder.plan();

@@ -73,10 +73,7 @@ TEST_F(HostWeightPlanTest, TheFirstFailedProofIsTheReason) {
   const std::vector<Row> rows{
       {MappingRefusal::ordinary_component, {.may_map = false, .is_transformer = false}},
       {MappingRefusal::not_asked_for, {.may_map = false, .tensor_parallel_size = 2}},
-      {MappingRefusal::tensor_parallel, {.tensor_parallel_size = 2, .hsdp = true}},
-      {MappingRefusal::hsdp, {.hsdp = true, .online_quantization = true}},
-      {MappingRefusal::online_quantization, {.online_quantization = true, .custom_loading = {"a"}}},
-      {MappingRefusal::custom_loading, {.custom_loading = {"a"}}},
+      {MappingRefusal::tensor_parallel, {.tensor_parallel_size = 2}},
   };
   for (const Row& row : rows) {
     const HostWeightPlan plan = WeightLoader(checkpoint_, demand(1), row.facts).take_host_weight_plan();

@@ -49,6 +49,16 @@ std::string list_of_ones(std::size_t count) {
 
 class SafetensorsFaultTest : public ::testing::TestWithParam<Fault> {};
 
+TEST(GitLfs, IsNamedWhereItsPointerStandsInPlaceOfTheFile) {
+  const testing::TemporaryFolder folder;
+  const auto file = folder.write("model.safetensors",
+                                 "version https://git-lfs.github.com/spec/v1\n"
+                                 "oid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\n"
+                                 "size 18170000000\n");
+  testing::expect_error(ErrorCode::corrupt, {file.string(), "Git LFS pointer", "git lfs pull"},
+                        [&] { SafetensorsFile::open(file); });
+}
+
 TEST_P(SafetensorsFaultTest, IsRefused) {
   const testing::TemporaryFolder folder;
   const auto file = folder.write("bad.safetensors", GetParam().file);

@@ -41,6 +41,26 @@ std::optional<StoredForm> projection_form(const Flux2Config& config, const Check
   return std::nullopt;
 }
 
+/// Two norms of a block that one operation reads.
+struct NormPair {
+  std::string_view of_q;
+  std::string_view of_k;
+};
+
+constexpr std::array kNormPairs{
+    NormPair{".attn.norm_q.weight", ".attn.norm_k.weight"},
+    NormPair{".attn.norm_added_q.weight", ".attn.norm_added_k.weight"},
+};
+
+/// The other norm of the pair; nullopt for tensors that are none of a pair.
+std::optional<std::string> norm_partner(std::string_view name) {
+  for (const auto& [of_q, of_k] : kNormPairs) {
+    if (name.ends_with(of_q)) return std::string(name.substr(0, name.size() - of_q.size())) + std::string(of_k);
+    if (name.ends_with(of_k)) return std::string(name.substr(0, name.size() - of_k.size())) + std::string(of_q);
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 StoredFormOf flux2_stored_forms(const Flux2Config& config, const Checkpoint& checkpoint) {
@@ -48,14 +68,20 @@ StoredFormOf flux2_stored_forms(const Flux2Config& config, const Checkpoint& che
     if (std::optional<StoredForm> form = projection_form(config, checkpoint, name)) return form;
     if (checkpoint.find(name) == nullptr && checkpoint.find(name + "_t") != nullptr)
       return StoredForm{name + "_t", std::nullopt, true};
+    if (norm_partner(name)) return StoredForm{name, std::nullopt, false};
     return std::nullopt;
   };
 }
 
-DTypeOf stored_dtypes(const Checkpoint& checkpoint, StoredFormOf stored_as) {
-  return [&checkpoint, stored_as = std::move(stored_as)](std::string_view name) {
+DTypeOf flux2_dtypes(const Checkpoint& checkpoint, StoredFormOf stored_as) {
+  const auto stored = [&checkpoint, stored_as = std::move(stored_as)](std::string_view name) {
     const std::optional<StoredForm> form = stored_as(std::string(name));
     return checkpoint.weight_dtype_of(form ? form->tensor : name);
+  };
+  return [stored](std::string_view name) {
+    const DType dtype = stored(name);
+    const std::optional<std::string> partner = norm_partner(name);
+    return partner && stored(*partner) != dtype ? DType::f32 : dtype;
   };
 }
 

@@ -13,13 +13,14 @@ namespace lamina {
 /// * to_q, to_k, to_v (and add_q_proj, ...) of a block may stand in one tensor: `to_qkv` (`to_added_qkv`), rows q | k |
 ///   v one behind the other, as diffusers' `fuse_projections` leaves them; or `query_key_value`
 ///   (`added_query_key_value`), rows q | k | v head by head.
-/// * q, k and v of one block may differ in dtype: they are cast to the wider one.
+/// * q, k and v of one block may differ in dtype, and so may the norms of its q and k: they are cast to the wider one.
 /// * `NAME_t` instead of `NAME`: stored transposed.
 ///
 /// The checkpoint must outlive the result.
 StoredFormOf flux2_stored_forms(const Flux2Config& config, const Checkpoint& checkpoint);
 
-/// The dtypes of the stored tensors under the model's names; throws as `Checkpoint::weight_dtype_of`.
-DTypeOf stored_dtypes(const Checkpoint& checkpoint, StoredFormOf stored_as);
+/// In which dtypes the model holds its tensors: as they are stored, but F32 for two norms that are read together and
+/// differ. Throws as `Checkpoint::weight_dtype_of`.
+DTypeOf flux2_dtypes(const Checkpoint& checkpoint, StoredFormOf stored_as);
 
 }  // namespace lamina

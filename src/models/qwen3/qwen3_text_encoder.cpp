@@ -30,6 +30,13 @@ SliceOf slices_of_rank(const Qwen3Config& config, const TensorParallel& parallel
   };
 }
 
+/// One operation reads both.
+void check_read_together(const TensorSpec& a, const TensorSpec& b) {
+  if (a.dtype != b.dtype)
+    fail(ErrorCode::incompatible, "the text encoder's {} is {}, and {} {}; both must be stored in one dtype", a.name,
+         to_string(a.dtype), b.name, to_string(b.dtype));
+}
+
 }  // namespace
 
 Qwen3TextEncoder::Qwen3TextEncoder(const Qwen3Config& config, DTypeOf dtype_of, const TensorParallel& parallel)
@@ -63,7 +70,7 @@ Qwen3Layer Qwen3TextEncoder::declare_layer(const std::string& layer) {
   const Shape up{config_.intermediate, hidden};
   const std::string attention = layer + ".self_attn.";
   const std::string mlp = layer + ".mlp.";
-  return {
+  const Qwen3Layer declared{
       weights_.single(layer + ".input_layernorm.weight", {hidden}),
       weights_.fused(
           attention + "qkv_proj.weight",
@@ -75,6 +82,8 @@ Qwen3Layer Qwen3TextEncoder::declare_layer(const std::string& layer) {
       weights_.fused(mlp + "gate_up_proj.weight", {{mlp + "gate_proj.weight", up}, {mlp + "up_proj.weight", up}}),
       weights_.single(mlp + "down_proj.weight", {hidden, config_.intermediate}),
   };
+  check_read_together(declared.q_norm->spec(), declared.k_norm->spec());
+  return declared;
 }
 
 }  // namespace lamina

@@ -72,7 +72,7 @@ Flux2Model::Flux2Model(const ModelFolder& folder, const PipelineOptions& options
       transformer_checkpoint_(Checkpoint::open(folder.component_path("transformer"), "diffusion_pytorch_model")),
       transformer_config_(Flux2Config::read(read_config(folder, "transformer"))),
       transformer_stored_as_(flux2_stored_forms(transformer_config_, transformer_checkpoint_)),
-      transformer_(transformer_config_, stored_dtypes(transformer_checkpoint_, transformer_stored_as_),
+      transformer_(transformer_config_, flux2_dtypes(transformer_checkpoint_, transformer_stored_as_),
                    transformer_part(read_config(folder, "transformer"), transformer_config_, groups_)) {
   if (opens_text_encoder_ && folder.find("text_encoder") != nullptr) text_.emplace(folder, text_encoder_group_);
   if (folder.find("vae") != nullptr) {

@@ -80,7 +80,6 @@ class Flux2Model {
     Flux2LatentStatistics statistics;
   };
 
-  static constexpr std::int64_t kVaeFactor = 8;
   static constexpr std::int64_t kStandardSide = 1024;
 
   const Text& text() const;
@@ -104,7 +103,7 @@ class Flux2Model {
   Flux2Transformer transformer_;
   std::optional<Text> text_;
   std::optional<Vae> vae_;
-  LatentGeometry geometry_{kVaeFactor, Flux2VaeConfig::kPatchSide};
+  LatentGeometry geometry_ = LatentGeometry::without_vae();
   std::vector<ModelPart> parts_;
   std::map<Part, std::size_t> part_indices_;
 };
