@@ -45,6 +45,7 @@ class TensorSlice {
   struct Run {
     std::size_t stored_offset = 0;
     std::size_t size = 0;
+    bool operator==(const Run&) const = default;
   };
   /// From the part's byte `local_offset` to the end of its run. Offsets in the stored tensor ascend with those in the
   /// part.
