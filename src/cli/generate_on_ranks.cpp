@@ -87,6 +87,10 @@ void print_ranks(const RankedRun& run) {
                fmt::format("rank {}", run.local.first + i), totals.passes, format_size(totals.copied_bytes),
                format_size(totals.gathered_bytes), milliseconds(totals.stall), format_size(totals.host_bytes));
   }
+  for (const CouplingReport& coupling : run.coupling)
+    if (coupling.passes > 0)
+      fmt::print("  {:<22}{:.1f} % of {} passes, by predicted times\n", "coupling loss", 100 * coupling.loss(),
+                 coupling.passes);
 }
 
 /// Throws why pictures are missing, naming each; the first reason's code is that of all.

@@ -4,6 +4,17 @@
 
 namespace lamina {
 
+namespace {
+
+/// Null for a request that ended in another process.
+Json outcome_json(const RankedOutcome& outcome) {
+  if (outcome.result) return {{"rank", outcome.rank}};
+  if (outcome.failure) return {{"code", to_string(outcome.failure->code)}, {"message", outcome.failure->message}};
+  return nullptr;
+}
+
+}  // namespace
+
 std::string report_json(const RankedRun& run) {
   Json report;
   for (std::size_t i = 0; i < run.ranks.size(); ++i) {
@@ -18,6 +29,7 @@ std::string report_json(const RankedRun& run) {
   }
   for (const CouplingReport& coupling : run.coupling)
     report["coupling"].push_back({{"passes", coupling.passes}, {"loss", coupling.loss()}});
+  for (const RankedOutcome& outcome : run.outcomes) report["requests"].push_back(outcome_json(outcome));
   return report.dump(2) + "\n";
 }
 
