@@ -91,6 +91,10 @@ void print_results(const RankedRun& run, const std::vector<std::string>& names) 
   }
   if (run.shared_host_bytes > 0)
     fmt::print("  {:<22}weights on the host {}\n", "shared by the ranks", format_size(run.shared_host_bytes));
+  for (const CouplingReport& coupling : run.coupling)
+    if (coupling.passes > 0)
+      fmt::print("  {:<22}{:.1f} % of {} passes, by predicted times\n", "coupling loss", 100 * coupling.loss(),
+                 coupling.passes);
 }
 
 void throw_first_fault(const RankedRun& run) {

@@ -3,6 +3,14 @@
 #include "engine/ranked_run.h"
 
 namespace lamina {
+namespace {
+
+Json outcome_json(const RankedOutcome& outcome) {
+  if (outcome.failure) return {{"code", to_string(outcome.failure->code)}, {"message", outcome.failure->message}};
+  return {{"rank", outcome.rank}};
+}
+
+}  // namespace
 
 std::string report_json(const RankedRun& run) {
   Json report;
@@ -19,6 +27,7 @@ std::string report_json(const RankedRun& run) {
   for (const CouplingReport& coupling : run.coupling)
     report["coupling"].push_back({{"passes", coupling.passes}, {"loss", coupling.loss()}});
   report["shared_host_bytes"] = run.shared_host_bytes;
+  for (const RankedOutcome& outcome : run.outcomes) report["requests"].push_back(outcome_json(outcome));
   return report.dump(2) + "\n";
 }
 

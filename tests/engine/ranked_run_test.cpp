@@ -235,6 +235,9 @@ TEST(RankedRuns, ReportBytesOfEachRankAndWhatCouplingCosts) {
   ASSERT_EQ(report["coupling"].size(), 1U);
   EXPECT_EQ(report["coupling"][0]["passes"], run.ranks[0].totals.passes);
   EXPECT_GE(report["coupling"][0]["loss"].get<double>(), 0);
+  EXPECT_GT(report["ranks"][0]["device_peak_bytes"], 0);
+  ASSERT_EQ(report["requests"].size(), run.outcomes.size());
+  EXPECT_EQ(report["requests"][1]["rank"], run.outcomes[1].rank);
 }
 
 }  // namespace

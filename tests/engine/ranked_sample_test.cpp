@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json.h"
 #include "engine/planted_pipeline.h"
 #include "engine/ranked_fixture.h"
 
@@ -174,6 +175,9 @@ TEST(RankedSamples, OneFailsWhileOneIsCancelledAndOneIsRefused) {
       run_on_ranks(with_plant(setup_of({"", 2, 1, 2}), failing(Moment::collect, "encode prompt", ErrorCode::not_found)),
                    requests, {.passed = {}, .is_cancelled = [](std::size_t request) { return request == 0; }});
   expect_ended(run.outcomes[kVictim], ErrorCode::not_found, "planted: a bad value");
+  const Json report = parse_json(report_json(run), "report");
+  EXPECT_EQ(report.at("requests").at(kVictim).at("code"), "not_found");
+  EXPECT_EQ(report.at("requests").at(kVictim).at("message"), "planted: a bad value");
   expect_ended(run.outcomes[0], ErrorCode::cancelled, "cancelled");
   expect_ended(run.outcomes[2], ErrorCode::invalid_argument, "33");
   expect_others_same(run, {kVictim, 0, 2});
