@@ -16,7 +16,7 @@ struct Collective {
   enum class Kind {
     all_gather,  ///< in place: `target` holds a piece of every rank, in order
     all_to_all,  ///< piece r of `source` goes to rank r; piece r of `target` comes from rank r
-    all_reduce,  ///< in place: sums in f32, in the order of the ranks
+    all_reduce,  ///< in place: sums in f32, in the order of the ranks (by NCCL in an order of its own)
     broadcast,   ///< in place, from rank `root`
     barrier,
   };
@@ -55,7 +55,8 @@ class Communicator {
   void all_gather_async(std::byte* data, std::size_t piece_bytes, Stream& stream);
   /// Both are [size, piece_bytes] and do not overlap.
   void all_to_all_async(const std::byte* source, std::byte* destination, std::size_t piece_bytes, Stream& stream);
-  /// A contiguous tensor of f32 or bf16 becomes the sum over all ranks, rounded once; the same bytes on all ranks.
+  /// A contiguous tensor of f32 or bf16 becomes the sum over all ranks; the same bytes on all ranks. Rounded once, but
+  /// by NCCL, see there, more than once where there are more than two ranks.
   void all_reduce_async(const TensorView& tensor, Stream& stream);
   void broadcast_async(std::byte* data, std::size_t size_bytes, std::size_t root, Stream& stream);
   void barrier_async(Stream& stream);

@@ -16,9 +16,10 @@
 
 namespace lamina {
 
-/// The pinned images that rank-local ranks of one process share. Each is packed and registered once, by the first rank
-/// that asks for it while the others wait; ranks share what has the same plan, so those of a tensor-parallel group have
-/// a set for each slice. The first failure is everybody's. Thread safe; outlives the ranks and their devices.
+/// The pinned images that the ranks of one process share where each copies whole units. Each is packed and registered
+/// once, by the first rank that asks for it while the others wait; ranks share what has the same plan, so those of a
+/// tensor-parallel group have a set for each slice. The first failure is everybody's. Thread safe; outlives the ranks
+/// and their devices.
 class HostImages {
  public:
   struct Part {

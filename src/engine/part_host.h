@@ -47,10 +47,11 @@ struct PartBacking {
   std::string reason;
 };
 
-/// Owns the host images of a pipeline's parts and decides when a part is on the device. Streaming: a transformer's
-/// weights stay in the files where its plan proves that they can, all others are pinned once; and a part is active only
-/// while a stage uses it. Not streaming: every part is loaded to the device
-/// at the start and stays, and the host keeps no copy. One thread uses it; device, streams and pipeline outlive it.
+/// Owns the host images of a pipeline's parts, or its share in those of `OffloadOptions::images`, and decides when a
+/// part is on the device. Streaming: a transformer's weights stay in the files where its plan proves that they can, all
+/// others are pinned once; and a part is active only while a stage uses it. Not streaming: every part is loaded to the
+/// device at the start and stays, and the host keeps no copy. One thread uses it; device, streams and pipeline outlive
+/// it.
 class PartHost {
  public:
   /// Every part's plan is made before any weight is read; a failed proof is logged. Once a plan is taken, a failure is

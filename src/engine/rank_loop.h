@@ -56,7 +56,7 @@ class RankLoop {
   void on(action::RunPass& action);
   void on(const action::Rest&) {}
   void on(const action::Settle& action);
-  void on(const action::AwaitReason&) {}  // no rank is lost without a reason: all are threads of this process
+  void on(const action::AwaitReason&) {}  // a group that loses a rank ends with a reason, which its exchange throws
   void on(const action::FailGroup&) {}    // whoever called `fail` has aborted the communicators
   void on(const action::EndGroup&) {}
 

@@ -28,7 +28,7 @@ struct RankedSetup {
   std::string model;  ///< tells it from others: ranks of one group have the same
   OffloadOptions offload;
   /// The ranks that hold one copy of the weights together and gather them: the offload group, whose replicas go from
-  /// pass to pass together, or the shard group. Unset: each rank has its own, and each replica goes its own way.
+  /// pass to pass together, or the shard group. Unset: each rank copies whole units, and each replica goes its own way.
   std::optional<GroupKind> weights;
   std::size_t chunks = 1;  ///< of each gathered unit
   ShardPlace shards = ShardPlace::host;

@@ -24,9 +24,9 @@ struct MatrixCell {
   bool divides_samples() const { return values[sequence] > 0 || values[tensor] > 0; }
 };
 
-/// "dp2_sp2_gather_r1_slots3_chunks5".
+/// "dp2_sp2_tp1_gather_r1_slots3_chunks5".
 std::string to_string(const MatrixCell& cell);
-/// "dp2_sp2": cells that have it in common differ in how weights come.
+/// "dp2_sp2_tp1": cells that have it in common differ in how weights come.
 std::string topology_name(const MatrixCell& cell);
 
 /// All combinations that the compatibility matrix allows; of those that differ in what has no effect, one.

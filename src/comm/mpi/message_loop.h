@@ -18,7 +18,8 @@ namespace lamina::mpi {
 
 /// What runs on the one thread of a process that talks to MPI, from MPI_Init to MPI_Finalize. No other thread calls
 /// MPI, so MPI needs no locks; and this one never waits inside MPI in between, so nothing that peers do or leave undone
-/// holds it up. It polls: often while messages come, then more and more rarely, down to once in a millisecond.
+/// holds it up. It polls: often while messages come, then more and more rarely, down to once in a millisecond, and
+/// every 5 ms where nothing is to be exchanged.
 class MessageLoop {
  public:
   MessageLoop(const LaunchedProcess& process, std::size_t ranks_per_process, std::chrono::milliseconds silence_limit);
