@@ -117,15 +117,4 @@ void Topology::check_world_size(std::size_t found, std::string_view started_by) 
        found, sizes_.data, sizes_.sequence, sizes_.tensor, world_size());
 }
 
-void Topology::check_heads(std::size_t heads, std::string_view component) const {
-  if (heads % sizes_.tensor != 0)
-    fail(ErrorCode::incompatible, "--tensor-parallel-size {}: {} has {} attention heads; expected a divisor of them",
-         sizes_.tensor, component, heads);
-  const std::size_t local_heads = heads / sizes_.tensor;
-  if (local_heads % sizes_.sequence != 0)
-    fail(ErrorCode::incompatible,
-         "--usp {}: {} has {} attention heads on each of --tensor-parallel-size {} ranks; expected a divisor of them",
-         sizes_.sequence, component, local_heads, sizes_.tensor);
-}
-
 }  // namespace lamina

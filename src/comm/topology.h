@@ -72,8 +72,6 @@ class Topology {
   /// Throws incompatible naming the flags unless `found` ranks, counted by whoever started them, are what the sizes
   /// take.
   void check_world_size(std::size_t found, std::string_view started_by) const;
-  /// Throws incompatible naming the flags unless a component's attention heads can be divided over the ranks.
-  void check_heads(std::size_t heads, std::string_view component) const;
 
  private:
   RankGroup strided(std::size_t first, std::size_t stride, std::size_t count, std::size_t rank) const;

@@ -124,15 +124,5 @@ TEST(Topology, ComparesTheRanksThatWereStarted) {
                [&] { Topology({.use_hsdp = true, .hsdp_shard = 2}).check_world_size(1, "mpirun"); });
 }
 
-TEST(Topology, HeadsAreDividedByTensorThenSequence) {
-  Topology({.sequence = 2, .tensor = 4}).check_heads(24, "transformer");
-  expect_error(ErrorCode::incompatible, {"--tensor-parallel-size 2", "transformer has 5 attention heads"},
-               [] { Topology({.tensor = 2}).check_heads(5, "transformer"); });
-  expect_error(ErrorCode::incompatible, {"--usp 2", "5 attention heads"},
-               [] { Topology({.sequence = 2}).check_heads(5, "transformer"); });
-  expect_error(ErrorCode::incompatible, {"--usp 4", "6 attention heads on each of --tensor-parallel-size 4"},
-               [] { Topology({.sequence = 4, .tensor = 4}).check_heads(24, "transformer"); });
-}
-
 }  // namespace
 }  // namespace lamina
