@@ -168,15 +168,6 @@ void run_generate(GenerateFlags& flags) {
 
 }  // namespace
 
-void refuse_shared_file(std::string_view flag, const std::string& file, std::string_view other_flag,
-                        const std::string& other) {
-  if (file.empty() || other.empty()) return;
-  namespace fs = std::filesystem;
-  if (fs::weakly_canonical(fs::absolute(file)) != fs::weakly_canonical(fs::absolute(other))) return;
-  if (fs::exists(file) && !fs::is_regular_file(file)) return;  // /dev/null takes everything
-  fail(ErrorCode::invalid_argument, "{} and {} both name {}; give each its own file", other_flag, flag, file);
-}
-
 void add_generate_command(CLI::App& app) {
   const auto flags = std::make_shared<GenerateFlags>();
   CLI::App& command = *app.add_subcommand("generate", "Make a picture from a prompt");

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 
 #include "cli/engine_flags.h"
 #include "cli/rank_flags.h"
@@ -23,9 +22,5 @@ struct GenerateFlags {
   std::string report;
   std::string trace;
 };
-
-/// Refuses two flags that name one regular file: the second write would destroy the first.
-void refuse_shared_file(std::string_view flag, const std::string& file, std::string_view other_flag,
-                        const std::string& other);
 
 }  // namespace lamina

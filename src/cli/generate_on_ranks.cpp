@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "cli/file_flags.h"
 #include "cli/interruption.h"
 #include "cli/progress_bar.h"
 #include "engine/first_fault.h"

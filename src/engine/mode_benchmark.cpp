@@ -126,7 +126,7 @@ class ModeRunner {
     for (std::size_t i = 0; i < runs.size(); ++i) {
       const BenchRow& row = load.rows[i / request_.sizes.size()];
       const PictureSize& size = request_.sizes[i % request_.sizes.size()];
-      ModeMeasurement measured{row.mode, size, setup.topology.replica_count(), batches[i].requests.size()};
+      ModeMeasurement measured{row.mode, size, replicas, batches[i].requests.size()};
       take(runs[i], measured);
       if (setup.shards == ShardPlace::device) measured.copied_bytes = 0;  // within the device, not over its link
       compare(load, row, measured);
@@ -136,7 +136,7 @@ class ModeRunner {
   void check(const RankedRun& run) const {
     if (stop_ && stop_()) fail(ErrorCode::cancelled, "the benchmark was stopped");
     for (const RankReport& rank : run.ranks)
-      if (rank.fault) throw Error(rank.fault->failure.code, as_reason(*rank.fault).message());
+      if (rank.fault) throw as_reason(*rank.fault);
     for (const RankedOutcome& outcome : run.outcomes)
       if (outcome.failure && outcome.failure->code != ErrorCode::cancelled)
         throw Error(outcome.failure->code, outcome.failure->message);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "engine/first_fault.h"
 
 namespace lamina {
 
@@ -128,8 +129,7 @@ void PassScheduler::on(const event::ReasonOverdue&) {
 
 void PassScheduler::fail_group(const Fault& fault) {
   ended_ = true;
-  const Failure failure{ErrorCode::device,
-                        fmt::format("rank {} failed, and with it its group: {}", fault.rank, fault.failure.message)};
+  const Failure failure{ErrorCode::device, to_string(fault)};
   for (const RequestId id : unsettled_) {
     release(id);
     actions_.push_back(action::Settle{id, failure});

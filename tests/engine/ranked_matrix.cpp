@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <ostream>
 
 #include "engine/engine_fixture.h"
 #include "engine/gathered_run.h"
@@ -44,6 +45,10 @@ void expect_cell_holds(const MatrixCell& cell, const std::filesystem::path& mode
 }
 
 }  // namespace
+
+void PrintTo(const MatrixRow& row, std::ostream* out) {
+  *out << row.name << ", " << row.cells.size() << " cells";
+}
 
 std::vector<MatrixRow> rows_of(const std::vector<MatrixCell>& cells) {
   std::map<std::string, MatrixRow> rows;

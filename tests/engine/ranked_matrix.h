@@ -1,5 +1,6 @@
 #pragma once
 
+#include <iosfwd>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,6 +15,9 @@ struct MatrixRow {
   std::string name;
   std::vector<MatrixCell> cells;
 };
+
+/// As GoogleTest shows it.
+void PrintTo(const MatrixRow& row, std::ostream* out);
 
 std::vector<MatrixRow> rows_of(const std::vector<MatrixCell>& cells);
 

@@ -5,11 +5,6 @@
 #include "engine/ranked_matrix.h"
 
 namespace lamina::test {
-
-void PrintTo(const MatrixRow& row, std::ostream* out) {
-  *out << row.name << ", " << row.cells.size() << " cells";
-}
-
 namespace {
 
 class RankedMatrixRows : public ::testing::TestWithParam<MatrixRow> {};

@@ -8,11 +8,6 @@
 #include <set>
 
 namespace lamina::test {
-
-void PrintTo(const MatrixRow& row, std::ostream* out) {
-  *out << row.name << ", " << row.cells.size() << " cells";
-}
-
 namespace {
 
 TEST(RankedMatrix, CoversEveryPairOfValuesThatMay) {

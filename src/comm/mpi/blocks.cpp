@@ -74,19 +74,13 @@ class BlockTable {
   const std::vector<Bytes>& incoming_;
 };
 
-std::size_t size_of_group(const GroupAddress& group) {
-  std::size_t size = group.own.count;
-  for (const GroupPart& part : group.others) size += part.count;
-  return size;
-}
-
 void copy(std::byte* to, const std::byte* from, std::size_t size_bytes) {
   if (to != from && size_bytes > 0) std::memcpy(to, from, size_bytes);
 }
 
 void deliver_pieces(const GroupAddress& group, LocalCollectives local, const BlockTable& blocks) {
   const std::size_t piece_bytes = local.front().piece_bytes;
-  const std::size_t ranks = size_of_group(group);
+  const std::size_t ranks = group.size();
   for (std::size_t i = 0; i < local.size(); ++i)
     for (std::size_t from = 0; from < ranks; ++from)
       copy(local[i].target + from * piece_bytes, blocks.find(from, group.own.first + i), piece_bytes);
@@ -95,7 +89,7 @@ void deliver_pieces(const GroupAddress& group, LocalCollectives local, const Blo
 void deliver_sums(const GroupAddress& group, LocalCollectives local, const BlockTable& blocks) {
   std::vector<const std::byte*> addends;
   std::vector<std::byte*> sums;
-  const std::size_t ranks = size_of_group(group);
+  const std::size_t ranks = group.size();
   for (std::size_t from = 0; from < ranks; ++from) addends.push_back(blocks.find(from, group.own.first));
   for (const Collective& collective : local) sums.push_back(collective.target);
   local::sum_in_order(local.front().dtype, local.front().piece_bytes, addends, sums);

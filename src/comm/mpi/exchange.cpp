@@ -27,6 +27,12 @@ bool are_done(std::vector<MPI_Request>& requests) {
 
 }  // namespace
 
+std::size_t GroupAddress::size() const noexcept {
+  std::size_t size = own.count;
+  for (const GroupPart& part : others) size += part.count;
+  return size;
+}
+
 Exchange::Exchange(std::shared_ptr<const GroupAddress> group, MeetingTopic topic,
                    std::vector<std::shared_ptr<const Bytes>> outgoing)
     : group_(std::move(group)), topic_(std::move(topic)), peers_(group_->others.size()) {

@@ -30,6 +30,9 @@ struct GroupAddress {
   int tag = 0;  ///< all that its processes send each other has it
   GroupPart own;
   std::vector<GroupPart> others;  ///< in other processes
+
+  /// Ranks of the group, in all processes.
+  std::size_t size() const noexcept;
 };
 
 /// One meeting of the processes of a group: each sends bytes to each other one. Ahead of them goes what the sender

@@ -39,12 +39,6 @@ ProcessGroup::~ProcessGroup() {
   }
 }
 
-std::size_t ProcessGroup::size() const noexcept {
-  std::size_t size = own().count;
-  for (const GroupPart& part : others()) size += part.count;
-  return size;
-}
-
 void ProcessGroup::meet(std::size_t local, const MeetingTopic& topic, const std::function<void()>& work) {
   try {
     rendezvous_.meet(local, topic, work);

@@ -30,7 +30,7 @@ class ProcessGroup {
   const GroupPart& own() const noexcept { return address_->own; }
   const std::vector<GroupPart>& others() const noexcept { return address_->others; }
   const GroupAddress& address() const noexcept { return *address_; }
-  std::size_t size() const noexcept;
+  std::size_t size() const noexcept { return address_->size(); }
 
   /// Blocks until all ranks of this process have come; the last does the work. `local` counts them.
   void meet(std::size_t local, const MeetingTopic& topic, const std::function<void()>& work);
