@@ -22,6 +22,7 @@
 #include "cli/mode_table.h"
 #include "cli/rank_flags.h"
 #include "cli/whole_number.h"
+#include "comm/launched_process.h"
 #include "engine/compatibility.h"
 #include "pipelines/synthesis.h"
 
@@ -113,6 +114,9 @@ void run_bench(BenchFlags& flags) {
   flags.request.sizes = sizes_of(flags);
   flags.request.resident = !flags.no_resident;
   EngineConfig config = flags.engine.parsed();
+  if (const std::optional<LaunchedProcess> process = launched_process())
+    fail(ErrorCode::invalid_argument, "bench: it measures ranks that are threads of one process; start it without {}",
+         process->launcher);
   if (config.model.empty() == flags.synthetic.empty())
     fail(ErrorCode::invalid_argument, "bench: one of MODEL and --synthetic is expected");
   RankedConfig ranked = ranked_config(flags, config);
