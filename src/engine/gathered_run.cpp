@@ -46,7 +46,8 @@ std::string to_text(const RankedRun& run) {
     if (outcome.failure)
       json["failed"].push_back({i, static_cast<int>(outcome.failure->code), outcome.failure->message});
   }
-  return json.dump();
+  // Messages may quote file names that are no UTF-8.
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 /// Adds what one process knows. A lockstep group's coupling is known where it has ranks.

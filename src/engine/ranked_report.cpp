@@ -28,7 +28,8 @@ std::string report_json(const RankedRun& run) {
     report["coupling"].push_back({{"passes", coupling.passes}, {"loss", coupling.loss()}});
   report["shared_host_bytes"] = run.shared_host_bytes;
   for (const RankedOutcome& outcome : run.outcomes) report["requests"].push_back(outcome_json(outcome));
-  return report.dump(2) + "\n";
+  // Messages may quote file names that are no UTF-8.
+  return report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 }  // namespace lamina

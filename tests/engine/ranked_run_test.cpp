@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "base/expect_error.h"
+#include "engine/gathered_run.h"
 #include "engine/ranked_fixture.h"
 #include "offload/gathered_source.h"
 #include "offload/pinned_source.h"
@@ -238,6 +239,18 @@ TEST(RankedRuns, ReportBytesOfEachRankAndWhatCouplingCosts) {
   EXPECT_GT(report["ranks"][0]["device_peak_bytes"], 0);
   ASSERT_EQ(report["requests"].size(), run.outcomes.size());
   EXPECT_EQ(report["requests"][1]["rank"], run.outcomes[1].rank);
+}
+
+/// Names of files may hold any bytes.
+TEST(RankedRuns, FailuresMayQuoteWhatIsNoUtf8) {
+  RankedRun run;
+  run.ranks.resize(1);
+  run.outcomes.resize(1);
+  run.outcomes[0].failure = Failure{ErrorCode::not_found, "no file '\xff'"};
+  const RankedRun all = gather_run(*connect_threads(1, std::nullopt), run);
+  ASSERT_TRUE(all.outcomes[0].failure);
+  EXPECT_EQ(all.outcomes[0].failure->message, "no file '\xEF\xBF\xBD'");
+  EXPECT_EQ(nlohmann::json::parse(report_json(run))["requests"][0]["message"], "no file '\xEF\xBF\xBD'");
 }
 
 }  // namespace
