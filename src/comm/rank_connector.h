@@ -31,6 +31,13 @@ class RankConnector {
   virtual std::size_t world_size() const noexcept = 0;
   virtual LocalRanks local_ranks() const noexcept = 0;
 
+  /// The first rank of each process, of which all have as many.
+  std::vector<std::size_t> first_ranks() const {
+    std::vector<std::size_t> ranks;
+    for (std::size_t rank = 0; rank < world_size(); rank += local_ranks().count) ranks.push_back(rank);
+    return ranks;
+  }
+
   /// Forms a group of the devices of `ranks`, world ranks in ascending order. Gives the ends of those that are local,
   /// in order, each to be handed to its rank's thread. Throws unavailable or device where they cannot be connected.
   virtual std::vector<std::unique_ptr<Communicator>> connect_devices(const std::string& name,

@@ -52,7 +52,8 @@ std::string to_text(const RankedRun& run) {
 
 /// Adds what one process knows. A lockstep group's coupling is known where it has ranks.
 void add(const Json& json, RankedRun& run) {
-  for (const Json& totals : json["ranks"]) run.ranks.push_back({totals_from(totals), std::nullopt});
+  for (const Json& totals : json["ranks"])
+    run.ranks.push_back({.totals = totals_from(totals), .fault = {}, .has_served = true});
   run.shared_host_bytes += json["shared_host_bytes"].get<std::size_t>();
   for (std::size_t i = 0; i < run.coupling.size(); ++i)
     if (run.coupling[i].passes == 0) run.coupling[i] = coupling_from(json["coupling"][i]);
@@ -64,9 +65,7 @@ void add(const Json& json, RankedRun& run) {
 }  // namespace
 
 RankedRun gather_run(RankConnector& connector, const RankedRun& own) {
-  std::vector<std::size_t> first_ranks;
-  for (std::size_t rank = 0; rank < connector.world_size(); rank += own.local.count) first_ranks.push_back(rank);
-  const auto exchange = std::move(connector.connect_hosts("results", first_ranks).front());
+  const auto exchange = std::move(connector.connect_hosts("results", connector.first_ranks()).front());
   const std::string text = to_text(own);
   const auto bytes = std::as_bytes(std::span(text));
 

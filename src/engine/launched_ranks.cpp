@@ -19,9 +19,9 @@ RankPlaces place_ranks(const Topology& topology, const std::optional<LaunchedPro
   const std::size_t count = per_process.value_or(std::max<std::size_t>(1, world_size / process->count));
   topology.check_world_size(process->count * count, process->launcher);
   if (device.kind == DeviceKind::cuda) {
-    DeviceChoice shifted = device;
-    shifted.index += static_cast<int>(process->index_on_node * count);
-    if (cuda_unavailable_reason(shifted.index).empty()) device = shifted;
+    // A launcher may show each process its own GPUs alone.
+    const bool sees_those_of_others = cuda_unavailable_reason(device.index + static_cast<int>(count)).empty();
+    if (sees_those_of_others) device.index += static_cast<int>(process->index_on_node * count);
   }
   return {{process->index * count, count}, device};
 }

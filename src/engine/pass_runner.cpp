@@ -43,6 +43,7 @@ std::size_t PassRunner::stack_index(const Stage& stage) const {
 std::vector<PreparedRequest> PassRunner::prepare(const std::vector<GenerateRequest>& requests, std::size_t samples) {
   expects(samples_.empty(), "{} samples hold memory while others are prepared", samples_.size());
   requests_ = requests;
+  refusals_.clear();
   most_ = {};
   std::vector<PreparedRequest> prepared;
   for (const GenerateRequest& request : requests) {
@@ -52,6 +53,7 @@ std::vector<PreparedRequest> PassRunner::prepare(const std::vector<GenerateReque
       prepared.push_back({{}, error});
     }
   }
+  for (const PreparedRequest& request : prepared) refusals_.push_back(request.refusal);
   take_memory(std::min(samples, requests.size()));
   return prepared;
 }
@@ -93,6 +95,8 @@ void PassRunner::take_memory(std::size_t samples) {
 }
 
 ReserveVote PassRunner::reserve(RequestId id, std::size_t request) {
+  if (const std::optional<Error>& refusal = refusals_.at(request))  // the leader's device may have room for it
+    return {id, ReserveVote::Answer::never, {refusal->code(), refusal->message()}};
   const auto slot = std::ranges::find(slot_used_, false);
   if (slot == slot_used_.end())
     return {id,

@@ -109,7 +109,8 @@ class PassRunner {
   std::vector<StackPlace> stacks_;
 
   std::vector<GenerateRequest> requests_;
-  StageNeed most_;  // of the requests that can run, by part of the memory
+  std::vector<std::optional<Error>> refusals_;  // by request
+  StageNeed most_;                              // of the requests that can run, by part of the memory
   std::size_t slot_bytes_ = 0;
   DeviceBuffer activations_;  // of all slots
   DeviceBuffer workspace_;

@@ -65,8 +65,11 @@ class RankedRunner {
  public:
   RankedRunner(const RankedSetup& setup, const std::vector<RankedBatch>& batches)
       : setup_(setup),
-        facts_(facts_of(setup, requests_of(batches))),
         images_(local_ranks(setup).count, [&setup] { return setup.create_device(local_ranks(setup).first); }) {
+    // The first group of all: those behind it follow from what is compared here.
+    const std::vector<std::size_t> processes = setup.connector->first_ranks();
+    const auto start = std::move(setup.connector->connect_hosts("start", processes).front());
+    agree_on(facts_of(setup, requests_of(batches)), *start, processes);
     groups_ = form_groups(*setup.connector, setup.topology, setup.weights);
     for (const RankedBatch& batch : batches)
       batches_.push_back(std::make_unique<RunningBatch>(batch, local_ranks(setup), groups_.size()));
@@ -104,7 +107,6 @@ class RankedRunner {
   GroupRules rules(const LockstepGroup& group, const PassRunner& passes) const;
 
   const RankedSetup& setup_;
-  const RunFacts facts_;
   HostImages images_;  // outlives all ranks, whose copies read it
   std::vector<std::unique_ptr<LockstepGroup>> groups_;
   std::vector<std::unique_ptr<RunningBatch>> batches_;
@@ -119,7 +121,6 @@ void RankedRunner::run_rank(LockstepGroup& group, std::size_t rank, RankEnds& en
 }
 
 void RankedRunner::serve_all(LockstepGroup& group, std::size_t rank, RankEnds& ends) {
-  agree_on(facts_, *ends.rounds, group.ranks);
   OffloadOptions offload = setup_.offload;
   offload.images = &images_;
   PassRunner passes(setup_.create_device(rank), setup_.open_pipeline(ends.model_groups()), offload, sharing(ends));
@@ -137,6 +138,7 @@ void RankedRunner::serve(RunningBatch& batch, LockstepGroup& group, std::size_t 
   try {
     loop.run(rank == group.ranks.front() ? arrivals(batch, group, prepared) : std::vector<ScheduledRequest>{});
     batch.report(rank).totals = passes.take_totals();
+    batch.report(rank).has_served = true;
   } catch (const std::exception&) {
     // The group ends first: what is given up next waits for the device.
     loop.fail(end_group(group, rank, current_error()));
@@ -211,7 +213,7 @@ Fault RankedRunner::end_group(LockstepGroup& group, std::size_t rank, const Erro
   const Fault first = group.fault.note(as_fault(error, rank));
   for (const auto& batch : batches_) {
     RankReport& report = batch->report(rank);
-    if (report.totals.passes == 0) report.fault = first;  // else the rank has served it
+    if (!report.has_served) report.fault = first;
   }
   group.abort(as_reason(first));
   return first;

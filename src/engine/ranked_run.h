@@ -47,6 +47,7 @@ struct RankedOutcome {
 struct RankReport {
   RankTotals totals;
   std::optional<Fault> fault;  ///< with which it ended: the first of its lockstep group
+  bool has_served = false;     ///< all that it was given
 };
 
 struct RankedRun {

@@ -121,7 +121,7 @@ RunFacts facts_of(const RankedSetup& setup, const std::vector<GenerateRequest>& 
 
 void agree_on(const RunFacts& facts, HostExchange& rounds, std::span<const std::size_t> ranks) {
   const std::vector<std::vector<std::byte>> all = rounds.all_gather(to_bytes(facts));
-  expects(all.size() == ranks.size(), "{} ranks brought facts, {} are in the group", all.size(), ranks.size());
+  expects(all.size() == ranks.size(), "{} processes brought facts, of {}", all.size(), ranks.size());
   for (std::size_t i = 1; i < all.size(); ++i)
     if (all[i] != all.front()) fail_for(ranks[i], facts_from(all[i]), ranks[0], facts_from(all.front()));
 }

@@ -21,8 +21,8 @@ RunFacts facts_of(const RankedSetup& setup, const std::vector<GenerateRequest>& 
 /// Tells a model from others: its parts, and every weight's name, dtype and shape.
 std::string fingerprint(const std::vector<ModelPart>& parts);
 
-/// One round of a group: throws incompatible on all ranks alike, naming rank, fact and both values, unless the ranks,
-/// which these are of the world, have the same facts.
+/// One round of processes: throws incompatible in all of them alike, naming rank, fact and both values, unless they
+/// have the same facts. `ranks` are their first ranks.
 void agree_on(const RunFacts& facts, HostExchange& rounds, std::span<const std::size_t> ranks);
 
 }  // namespace lamina

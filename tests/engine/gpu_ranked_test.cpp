@@ -25,27 +25,23 @@ std::vector<GenerateRequest> two_requests() {
 
 struct GpuMode {
   const char* name;
-  ParallelSizes sizes;
-  std::optional<GroupKind> weights;
+  std::optional<GroupKind> weights;  ///< shard: HSDP, ranks that compute the same
   std::size_t chunks = 1;
   ShardPlace shards = ShardPlace::host;
-  bool stream = true;
 };
 
 void PrintTo(const GpuMode& mode, std::ostream* out) {
   *out << mode.name;
 }
 
-constexpr ParallelSizes kReplicas{.data = 2};
-constexpr ParallelSizes kShardGroup{.use_hsdp = true, .hsdp_shard = 2};
-
 RankedSetup two_gpus(const GpuMode& mode) {
   RankedSetup setup;
+  const bool is_hsdp = mode.weights == GroupKind::shard;
+  setup.topology = Topology(is_hsdp ? ParallelSizes{.use_hsdp = true, .hsdp_shard = 2} : ParallelSizes{.data = 2});
+  setup.connector = connect_gpus(2, 0);
   setup.create_device = [](std::size_t rank) { return create_cuda_device({.index = static_cast<int>(rank)}); };
   setup.open_pipeline = [](const ModelGroups&) { return open_demo(); };
-  setup.offload = {.stream = mode.stream, .poison_released = true};
-  setup.topology = Topology(mode.sizes);
-  setup.connector = connect_gpus(2, 0);
+  setup.offload = {.stream = mode.shards == ShardPlace::host, .poison_released = true};
   setup.weights = mode.weights;
   setup.chunks = mode.chunks;
   setup.shards = mode.shards;
@@ -63,14 +59,14 @@ class GpuRanked : public ::testing::TestWithParam<GpuMode> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(
-    TwoGpus, GpuRanked,
-    ::testing::Values(GpuMode{"rank_local", kReplicas, {}}, GpuMode{"gather_chunks1", kReplicas, GroupKind::offload, 1},
-                      GpuMode{"gather_chunks2", kReplicas, GroupKind::offload, 2},
-                      GpuMode{"gather_chunks5", kReplicas, GroupKind::offload, 5},
-                      GpuMode{"hsdp_device", kShardGroup, GroupKind::shard, 1, ShardPlace::device, false},
-                      GpuMode{"hsdp_host", kShardGroup, GroupKind::shard}),
-    [](const auto& mode) { return std::string(mode.param.name); });
+INSTANTIATE_TEST_SUITE_P(TwoGpus, GpuRanked,
+                         ::testing::Values(GpuMode{"rank_local", std::nullopt},
+                                           GpuMode{"gather_chunks1", GroupKind::offload},
+                                           GpuMode{"gather_chunks2", GroupKind::offload, 2},
+                                           GpuMode{"gather_chunks5", GroupKind::offload, 5},
+                                           GpuMode{"hsdp_staged", GroupKind::shard, 2},
+                                           GpuMode{"hsdp", GroupKind::shard, 2, ShardPlace::device}),
+                         [](const auto& mode) { return mode.param.name; });
 
 TEST_P(GpuRanked, RequestsEndAsTheyDoAlone) {
   const std::vector<GenerateRequest> requests = two_requests();
@@ -89,10 +85,12 @@ TEST_P(GpuRanked, RequestsEndAsTheyDoAlone) {
 TEST_F(GpuRanked, ARankThatFailsTakesItsGroupDownWithItsReason) {
   int passes = 0;
   const auto begin = std::chrono::steady_clock::now();
-  const RankedRun run = run_on_ranks(two_gpus({"gather", kReplicas, GroupKind::offload}), two_requests(),
-                                     {.passed = [&](const RankedProgress&) {
-                                       if (++passes == 2) throw Error(ErrorCode::corrupt, "planted");
-                                     }});
+  const RankedRun run = run_on_ranks(two_gpus({"", GroupKind::offload}), two_requests(),
+                                     {.passed =
+                                          [&](const RankedProgress&) {
+                                            if (++passes == 2) throw Error(ErrorCode::corrupt, "planted");
+                                          },
+                                      .is_cancelled = {}});
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
   for (const RankReport& rank : run.ranks) {
     ASSERT_TRUE(rank.fault.has_value());

@@ -115,21 +115,21 @@ void Lifeline::beat(Clock::time_point now) {
 void Lifeline::tell() {
   if (std::exchange(has_told_, true) || is_told_by_others_) return;
   const Error reason = *fate_->reason();
-  last_word_ = make(Message::Kind::failure);
-  last_word_.code = static_cast<std::uint32_t>(reason.code());
-  reason.message().copy(last_word_.text.data(), last_word_.text.size() - 1);
-  send_last_word();
+  failure_ = make(Message::Kind::failure);
+  failure_.code = static_cast<std::uint32_t>(reason.code());
+  reason.message().copy(failure_.text.data(), failure_.text.size() - 1);
+  send_last_word(failure_);
 }
 
 void Lifeline::say_goodbye() {
-  last_word_ = make(Message::Kind::goodbye);
-  send_last_word();
+  goodbye_ = make(Message::Kind::goodbye);
+  send_last_word(goodbye_);
 }
 
-void Lifeline::send_last_word() {
+void Lifeline::send_last_word(const Message& message) {
   for (Peer& peer : peers_)
-    check(MPI_Isend(&last_word_, sizeof(Message), MPI_BYTE, static_cast<int>(peer.process), kLifelineTag,
-                    MPI_COMM_WORLD, &sending_last_word_.emplace_back()),
+    check(MPI_Isend(&message, sizeof(Message), MPI_BYTE, static_cast<int>(peer.process), kLifelineTag, MPI_COMM_WORLD,
+                    &sending_last_word_.emplace_back()),
           "MPI_Isend");
 }
 

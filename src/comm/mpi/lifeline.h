@@ -65,7 +65,7 @@ class Lifeline {
   void beat(Clock::time_point now);
   void tell();
   void end(const Peer& peer, const Error& failure);
-  void send_last_word();
+  void send_last_word(const Message& message);
 
   const Processes processes_;
   const Clock::duration silence_limit_;
@@ -75,7 +75,8 @@ class Lifeline {
   Clock::time_point watched_at_;
   Clock::time_point beat_at_;
   const Message beat_;
-  Message last_word_;  // failure or goodbye
+  Message failure_;
+  Message goodbye_;
   std::vector<MPI_Request> sending_last_word_;
   bool is_told_by_others_ = false;
   bool has_told_ = false;

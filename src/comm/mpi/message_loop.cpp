@@ -46,6 +46,9 @@ void MessageLoop::run() noexcept {
   } catch (const Error& error) {
     const std::lock_guard lock(mutex_);
     join_failure_ = error;
+  } catch (const std::exception& error) {
+    const std::lock_guard lock(mutex_);
+    join_failure_ = Error(ErrorCode::internal, error.what());
   }
   const std::lock_guard lock(mutex_);
   has_returned_ = true;
@@ -79,12 +82,17 @@ void MessageLoop::serve() {
     lifeline_.emplace(processes_, silence_limit_, fate_);
     while (!may_end()) {
       bool has_moved = lifeline_->advance();
-      if (!fate_->reason()) has_moved = start_submitted() | advance_jobs() | has_moved;
+      if (fate_->reason())
+        drop_submitted();
+      else
+        has_moved = start_submitted() | advance_jobs() | has_moved;
       pause(has_moved);
     }
     if (!fate_->reason()) finalize();
   } catch (const Error& error) {
     fate_->end(error);
+  } catch (const std::exception& error) {
+    fate_->end(Error(ErrorCode::internal, error.what()));
   }
 }
 
@@ -96,6 +104,11 @@ void MessageLoop::finalize() {
   }
   lifeline_->close();
   check(MPI_Finalize(), "MPI_Finalize");
+}
+
+void MessageLoop::drop_submitted() {
+  const std::lock_guard lock(mutex_);
+  submitted_.clear();
 }
 
 bool MessageLoop::start_submitted() {
@@ -122,6 +135,8 @@ bool MessageLoop::advance(Job& job) noexcept {
     is_over = job.exchange->advance();
   } catch (const Error& error) {
     failure = error;
+  } catch (const std::exception& error) {
+    failure = Error(ErrorCode::internal, error.what());
   }
   if (!is_over && !failure) return false;
   const std::lock_guard lock(mutex_);

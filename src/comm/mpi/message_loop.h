@@ -53,6 +53,7 @@ class MessageLoop {
   void serve();
   void finalize();
   std::shared_ptr<Job> submit(std::shared_ptr<Exchange> exchange);
+  void drop_submitted();
   bool start_submitted();
   bool advance_jobs();
   bool advance(Job& job) noexcept;
