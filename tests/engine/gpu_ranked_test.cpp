@@ -71,9 +71,12 @@ TEST_P(GpuRanked, RequestsEndAsTheyDoAlone) {
 TEST_F(GpuRanked, ARankThatFailsTakesItsGroupDownWithItsReason) {
   int passes = 0;
   const auto begin = std::chrono::steady_clock::now();
-  const RankedRun run = run_on_ranks(two_gpus(true, 1), two_requests(), [&](const RankedProgress&) {
-    if (++passes == 2) throw Error(ErrorCode::corrupt, "planted");
-  });
+  const RankedRun run = run_on_ranks(two_gpus(true, 1), two_requests(),
+                                     {.passed =
+                                          [&](const RankedProgress&) {
+                                            if (++passes == 2) throw Error(ErrorCode::corrupt, "planted");
+                                          },
+                                      .is_cancelled = {}});
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
   for (const RankReport& rank : run.ranks) {
     ASSERT_TRUE(rank.fault.has_value());
