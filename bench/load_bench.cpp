@@ -17,6 +17,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "engine/host_backing.h"
 #include "engine/part_host.h"
 #include "lamina/engine.h"
 #include "pipelines/registry.h"
