@@ -25,14 +25,21 @@
 namespace lamina {
 namespace {
 
-/// One for each line that is not empty.
+/// One for each line that is not blank. A byte order mark is none of the first prompt's.
 std::vector<GenerateRequest> read_requests(const GenerateFlags& flags) {
   if (flags.prompts.empty()) return {flags.request};
   std::vector<GenerateRequest> requests;
-  std::istringstream lines(read_text_file(flags.prompts));
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  std::string text = read_text_file(flags.prompts);
+  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
+  std::istringstream lines(text);
+  std::size_t number = 0;
   for (std::string line; std::getline(lines, line);) {
+    ++number;
     if (!line.empty() && line.back() == '\r') line.pop_back();
-    if (line.empty()) continue;
+    if (line.find('\0') != std::string::npos)
+      fail(ErrorCode::invalid_argument, "--prompts {}: line {} holds a zero byte", flags.prompts, number);
+    if (line.find_first_not_of(" \t") == std::string::npos) continue;
     requests.push_back(flags.request);
     requests.back().prompt = line;
   }
@@ -44,6 +51,9 @@ std::vector<GenerateRequest> read_requests(const GenerateFlags& flags) {
 std::vector<std::string> picture_names(const GenerateFlags& flags, std::size_t count) {
   if (flags.prompts.empty()) return {flags.output};
   const std::filesystem::path output(flags.output);
+  if (output.extension() != ".png")
+    fail(ErrorCode::invalid_argument, "--output {}: the pictures of --prompts are numbered; name a .png file",
+         flags.output);
   std::vector<std::string> names;
   for (std::size_t i = 1; i <= count; ++i)
     names.push_back(
@@ -70,13 +80,18 @@ struct RankedFiles {
   std::optional<AtomicFile> report;
 };
 
-/// Pictures that this process made.
-void write_results(const RankedRun& run, RankedFiles& files) {
+/// Pictures that this process made. One that cannot be written keeps none of the others from it: it becomes a failure.
+void write_results(RankedRun& run, RankedFiles& files) {
   for (std::size_t i = 0; i < run.outcomes.size(); ++i) {
-    const std::optional<GenerateResult>& result = run.outcomes[i].result;
-    if (!result) continue;
-    write_png(std::move(files.pictures[i]), *result);
-    if (files.tensors) write_tensors(std::move(*files.tensors), *result);
+    RankedOutcome& outcome = run.outcomes[i];
+    if (!outcome.result) continue;
+    try {
+      write_png(std::move(files.pictures[i]), *outcome.result);
+      if (files.tensors) write_tensors(std::move(*files.tensors), *outcome.result);
+    } catch (const Error& error) {
+      outcome.result.reset();
+      outcome.failure = Failure{error.code(), error.message()};
+    }
   }
 }
 
@@ -137,13 +152,21 @@ void generate_on_ranks(const GenerateFlags& flags, const EngineConfig& config) {
   const std::vector<std::string> names = picture_names(flags, requests.size());
   std::vector<std::string> notes;
   RankedSetup setup = ranked_setup(flags.ranks.parsed(config), notes);
+  setup.also_alike.emplace_back("--output", flags.output);
   const bool is_first = setup.connector->local_ranks().first == 0;  // of the processes: it speaks for all
   for (const std::string& note : notes)
     if (is_first) spdlog::info(note);
   RankedFiles files(flags, names, is_first);
-  const RankedRun run = run_with_progress(setup, requests, is_first);
-  write_results(run, files);
-  const RankedRun all = gather_run(*setup.connector, run);  // throws the fault, where processes share their fate
+  RankedRun run;
+  RankedRun all;
+  try {
+    run = run_with_progress(setup, requests, is_first);
+    write_results(run, files);
+    all = gather_run(*setup.connector, run);  // throws the fault, where processes share their fate
+  } catch (const Error& error) {
+    setup.connector->end(error);  // nobody is left waiting for this process
+    throw;
+  }
   setup.connector.reset();  // leaves the others in peace: what follows concerns nobody else
   if (!is_first) return;
   print_results(all, names);

@@ -38,6 +38,9 @@ class RankConnector {
     return ranks;
   }
 
+  /// Ends what this process's ranks share with others, unless it has ended: `reason` is what those report.
+  virtual void end(const Error& reason) noexcept = 0;
+
   /// Forms a group of the devices of `ranks`, world ranks in ascending order. Gives the ends of those that are local,
   /// in order, each to be handed to its rank's thread. Throws unavailable or device where they cannot be connected.
   virtual std::vector<std::unique_ptr<Communicator>> connect_devices(const std::string& name,

@@ -19,6 +19,7 @@ class ThreadConnector final : public RankConnector {
 
   std::size_t world_size() const noexcept override { return ranks_; }
   LocalRanks local_ranks() const noexcept override { return {0, ranks_}; }
+  void end(const Error&) noexcept override {}  // there are no others
 
   std::vector<std::unique_ptr<Communicator>> connect_devices(const std::string& name,
                                                              std::span<const std::size_t> ranks) override {

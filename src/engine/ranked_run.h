@@ -26,6 +26,8 @@ struct RankedSetup {
   std::function<std::unique_ptr<Device>(std::size_t rank)> create_device;
   std::function<std::unique_ptr<Pipeline>(const ModelGroups& groups)> open_pipeline;
   std::string model;  ///< tells it from others: ranks of one group have the same
+  /// What else all processes must have been given alike, by name.
+  std::vector<std::pair<std::string, std::string>> also_alike;
   OffloadOptions offload;
   /// The ranks that hold one copy of the weights together and gather them: the offload group, whose replicas go from
   /// pass to pass together, or the shard group. Unset: each rank copies whole units, and each replica goes its own way.

@@ -127,21 +127,25 @@ RankedSetup ranked_setup(const RankedConfig& config, std::vector<std::string>& n
   OpenPipeline open = opener(engine, effective.config, device.kind);
   std::string model = checked_model(open, topology.sizes());
   if (connector == nullptr) connector = connect(places, process.has_value());
-  return {.topology = topology,
-          .connector = std::move(connector),
-          .create_device =
-              [places, engine](std::size_t rank) {
-                return create_device(device_of(places.first_device, rank - places.local.first),
-                                     engine.device_memory_bytes, process_host_memory(engine.host_memory_bytes));
-              },
-          .open_pipeline = std::move(open),
-          .model = std::move(model),
-          .offload = offload_options(engine),
-          .weights = weight_group(effective),
-          .chunks = config.gather_chunks,
-          .shards = shard_place(effective),
-          .samples_per_replica = effective.config.max_concurrent_requests_per_replica,
-          .wave_policy = effective.config.dlo_wave_policy};
+  return {
+      .topology = topology,
+      .connector = std::move(connector),
+      .create_device =
+          [places, engine](std::size_t rank) {
+            return create_device(device_of(places.first_device, rank - places.local.first), engine.device_memory_bytes,
+                                 process_host_memory(engine.host_memory_bytes));
+          },
+      .open_pipeline = std::move(open),
+      .model = std::move(model),
+      .also_alike = {{"the kind of device", device.kind == DeviceKind::cuda ? "cuda" : "cpu"},
+                     {"the dtype of activations", std::string(to_string(activation_dtype(engine.dtype, device.kind)))},
+                     {"--vae-tiling", fmt::format("{}", static_cast<int>(engine.vae_tiling))}},
+      .offload = offload_options(engine),
+      .weights = weight_group(effective),
+      .chunks = config.gather_chunks,
+      .shards = shard_place(effective),
+      .samples_per_replica = effective.config.max_concurrent_requests_per_replica,
+      .wave_policy = effective.config.dlo_wave_policy};
 }
 
 EngineConfig lone_setup(const RankedConfig& config, std::vector<std::string>& notes) {

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "device/cpu/cpu_device.h"
 #include "engine/ranked_run.h"
 
 namespace lamina {
@@ -75,6 +76,7 @@ RunFacts facts_from(const std::vector<std::byte>& bytes) {
 }  // namespace
 
 std::string fingerprint(const std::vector<ModelPart>& parts) {
+  constexpr std::size_t kSampleBytes = 4096;  // of each weight: read all, they would be read twice
   std::string text;
   std::size_t weights = 0;
   const auto append = [&](const std::vector<ParameterGroup>& groups) {
@@ -86,6 +88,10 @@ std::string fingerprint(const std::vector<ModelPart>& parts) {
   };
   for (const ModelPart& part : parts) {
     text += part.plan.component + "\n";
+    for (const TensorSpec& tensor : part.checkpoint.tensors()) {
+      const auto* bytes = reinterpret_cast<const char*>(part.checkpoint.view(tensor).data());
+      text += fmt::format("{:016x}\n", hash({bytes, std::min(tensor.size_bytes(), kSampleBytes)}));
+    }
     append(part.plan.outside);
     for (const Stack& stack : part.plan.stacks)
       for (const StreamUnit& unit : stack.units) append(unit.groups);
@@ -112,8 +118,10 @@ RunFacts facts_of(const RankedSetup& setup, const std::vector<GenerateRequest>& 
       {"--dlo-resident-policy", fmt::format("{}", static_cast<int>(offload.resident_policy))},
       {"--max-concurrent-requests-per-replica", fmt::format("{}", setup.samples_per_replica)},
       {"--dlo-wave-policy", setup.wave_policy == WavePolicy::strict ? "strict" : "ragged"},
+      {"LAMINA_CPU_THREADS", fmt::format("{}", cpu_team_size())},
       {"the number of requests", fmt::format("{}", requests.size())},
   };
+  facts.insert(facts.end(), setup.also_alike.begin(), setup.also_alike.end());
   for (std::size_t i = 0; i < requests.size(); ++i)
     facts.emplace_back(fmt::format("request {}", i + 1), describe(requests[i]));
   return facts;

@@ -18,7 +18,7 @@ struct RankedSetup;
 using RunFacts = std::vector<std::pair<std::string, std::string>>;
 
 RunFacts facts_of(const RankedSetup& setup, const std::vector<GenerateRequest>& requests);
-/// Tells a model from others: its parts, and every weight's name, dtype and shape.
+/// Tells a model from others: its parts, and every weight's name, dtype, shape and first bytes.
 std::string fingerprint(const std::vector<ModelPart>& parts);
 
 /// One round of processes: throws incompatible in all of them alike, naming rank, fact and both values, unless they

@@ -235,7 +235,8 @@ std::size_t files_in(const fs::path& folder) {
 }
 
 TEST_F(Cli, PromptsOfAFileAreSpreadOverReplicas) {
-  std::ofstream(folder_ / "prompts.txt") << "a red circle\r\n\na blue square\na red circle\n";
+  std::ofstream(folder_ / "prompts.txt") << "\xEF\xBB\xBF"
+                                         << "a red circle\r\n\n \t\na blue square\na red circle\n";
   const auto on_ranks = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"generate", kModel, "--prompts", file("prompts.txt"), "--height", "32", "--width", "32",
                                "--num-inference-steps", "1", "--seed", "3"});
@@ -333,6 +334,23 @@ TEST_F(Cli, RefusalsOfSeveralReplicasNameTheFlag) {
                              "--output", file("x.png")}),
                  {"not_found", "/no/such/model"});
   EXPECT_TRUE(fs::is_empty(folder_)) << "a refused run left a file behind";
+}
+
+TEST_F(Cli, APictureThatCannotBeWrittenKeepsNoneOfTheOthers) {
+  std::ofstream(folder_ / "prompts.txt") << "x\ny\nz\n";
+  fs::create_symlink("/dev/full", folder_ / "ranks-2.png");
+  const auto on_ranks = [&](const std::string& output) {
+    return run_lamina({"generate", kModel, "--prompts", file("prompts.txt"), "--height", "32", "--width", "32",
+                       "--num-inference-steps", "1", "--output", file(output)});
+  };
+  const Outcome outcome = on_ranks("ranks.png");
+  expect_refused(outcome, {"ranks-2.png", "No space left on device"});
+  EXPECT_TRUE(fs::is_regular_file(folder_ / "ranks-1.png"));
+  EXPECT_TRUE(fs::is_regular_file(folder_ / "ranks-3.png"));
+
+  expect_refused(on_ranks("numbered"), {"invalid_argument", "--output", ".png"});
+  std::ofstream(folder_ / "prompts.txt") << "x\ny" << '\0' << "\n";
+  expect_refused(on_ranks("zero.png"), {"invalid_argument", "line 2", "zero byte"});
 }
 
 /// Runs the program until `files` stand in `folder`, sends the signal as often as asked, and returns the exit code; -1

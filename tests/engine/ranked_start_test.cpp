@@ -41,6 +41,7 @@ class RecordingConnector final : public RankConnector {
 
   std::size_t world_size() const noexcept override { return threads_->world_size(); }
   LocalRanks local_ranks() const noexcept override { return local_; }
+  void end(const Error&) noexcept override {}
   std::vector<std::unique_ptr<Communicator>> connect_devices(const std::string& name,
                                                              std::span<const std::size_t> ranks) override {
     return keep_local(name, ranks, threads_->connect_devices(name, ranks));

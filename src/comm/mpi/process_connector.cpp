@@ -25,15 +25,15 @@ class ProcessConnector final : public RankConnector {
 
   /// Where an exception destroys it, nobody may have told the others that this process comes no more.
   ~ProcessConnector() override {
-    if (std::uncaught_exceptions() > exceptions_)
-      world_->fate()->end(
-          rank_failure(local_ranks().first, Error(ErrorCode::internal, "an exception ended its process")));
+    if (std::uncaught_exceptions() > exceptions_) end(Error(ErrorCode::internal, "an exception ended its process"));
   }
 
   std::size_t world_size() const noexcept override { return world_->processes().count * options_.ranks_per_process; }
   LocalRanks local_ranks() const noexcept override {
     return {world_->processes().index * options_.ranks_per_process, options_.ranks_per_process};
   }
+
+  void end(const Error& reason) noexcept override { world_->fate()->end(rank_failure(local_ranks().first, reason)); }
 
   std::vector<std::unique_ptr<Communicator>> connect_devices(const std::string& name,
                                                              std::span<const std::size_t> ranks) override {
