@@ -16,7 +16,7 @@ void RankFlags::add_to(CLI::App& command) {
   command
       .add_option("--ranks-per-process", ranks_per_process,
                   "Under mpirun or srun: ranks of each process; default: all ranks divided by the processes")
-      ->check(check_whole_number);
+      ->check(check_natural_number);
   add_streaming_to(command, command.get_option("--enable-distributed-layerwise-offload"));
 }
 
@@ -30,7 +30,7 @@ void RankFlags::add_concurrency_to(CLI::App& command) {
   command
       .add_option("--max-concurrent-requests-per-replica", parallel.max_concurrent_requests_per_replica,
                   "Requests of a replica that share each visit of a block")
-      ->check(check_whole_number)
+      ->check(check_natural_number)
       ->capture_default_str();
 }
 
@@ -40,24 +40,24 @@ bool RankFlags::are_several() const {
 
 void RankFlags::add_sizes_to(CLI::App& command) {
   command.add_option("--data-parallel-size", parallel.sizes.data, "Replicas, each with requests of its own")
-      ->check(check_whole_number)
+      ->check(check_natural_number)
       ->capture_default_str();
   command.add_option("--usp", parallel.sizes.sequence, "Ranks that divide the tokens of a sample (Ulysses)")
-      ->check(check_whole_number)
+      ->check(check_natural_number)
       ->capture_default_str();
   command.add_option("--tensor-parallel-size", parallel.sizes.tensor, "Ranks that divide every linear layer")
-      ->check(check_whole_number)
+      ->check(check_natural_number)
       ->capture_default_str();
   command
       .add_option("--text-encoder-tp-size", parallel.text_encoder_tp,
                   "1: each tensor parallel rank has the text encoder whole; default: it is divided too")
-      ->check(check_whole_number);
+      ->check(check_natural_number);
   CLI::Option* hsdp = command.add_flag("--use-hsdp", parallel.sizes.use_hsdp,
                                        "Divide one copy of the weights over a shard group, and gather each block");
   command
       .add_option("--hsdp-shard-size", parallel.sizes.hsdp_shard,
                   "Ranks of a shard group; default: those of --usp, of which it is a divisor")
-      ->check(check_whole_number)
+      ->check(check_natural_number)
       ->needs(hsdp);
 }
 
@@ -71,7 +71,7 @@ void RankFlags::add_streaming_to(CLI::App& command, CLI::Option* dlo) {
   command
       .add_option("--dlo-gather-chunks", gather_chunks,
                   "Gather a block in so many chunks: one while the next is copied")
-      ->check(check_whole_number)
+      ->check(check_natural_number)
       ->capture_default_str();
   CLI::Option* waves =
       command

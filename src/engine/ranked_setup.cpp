@@ -20,6 +20,8 @@ namespace lamina {
 
 namespace {
 
+constexpr std::size_t kMostChunks = 1024;  // of a unit: more only pad it
+
 /// How long a rank waits for the others in a collective of a pass. A thread that fails says so at once; this is for one
 /// that hangs, and longer than any rank takes for a unit or a picture's decoding.
 constexpr std::chrono::milliseconds kCollectiveLimit = std::chrono::minutes(10);
@@ -37,8 +39,8 @@ EffectiveParallelism resolve_all(const RankedConfig& config, std::vector<std::st
   parallel.dlo_resident_layers = config.engine.dlo_resident_layers;
   EffectiveParallelism effective = resolve(parallel);
   notes.insert(notes.end(), effective.notes.begin(), effective.notes.end());
-  if (config.gather_chunks < 1)
-    fail(ErrorCode::invalid_argument, "--dlo-gather-chunks 0: a unit is gathered in one chunk at least");
+  if (config.gather_chunks < 1 || config.gather_chunks > kMostChunks)
+    fail(ErrorCode::invalid_argument, "--dlo-gather-chunks {}: expected 1 to {}", config.gather_chunks, kMostChunks);
   if (config.gather_chunks > 1 && !weight_group(effective))
     notes.push_back("--dlo-gather-chunks has no effect: no weights are gathered");
   return effective;

@@ -317,6 +317,10 @@ TEST_F(Cli, RefusalsOfSeveralReplicasNameTheFlag) {
   };
   refused({"--data-parallel-size", "0"}, {"invalid_argument", "--data-parallel-size"});
   refused({dlo, "--data-parallel-size", "2", "--dlo-gather-chunks", "0"}, {"invalid_argument", "--dlo-gather-chunks"});
+  for (const char* chunks : {"-1", "1025", "9223372036854775807"})
+    refused({dlo, "--data-parallel-size", "2", "--dlo-gather-chunks", chunks}, {"--dlo-gather-chunks", chunks});
+  refused({"--data-parallel-size", "-1"}, {"--data-parallel-size", "-1"});
+  refused({"--max-concurrent-requests-per-replica", "-1"}, {"--max-concurrent-requests-per-replica", "-1"});
   refused({"--dlo-no-use-allgather"}, {"invalid_argument", dlo});
   refused({dlo, "--data-parallel-size", "2", "--trace", file("x.trace")}, {"invalid_argument", "--trace"});
   refused({dlo, "--data-parallel-size", "2", "--save-tensors", file("x.png")}, {"--save-tensors", "--output"});

@@ -11,7 +11,9 @@
 namespace lamina::mpi {
 namespace {
 
-constexpr std::chrono::seconds kJoinLimit{60};
+// A process that the others wait for in vain has all of them end within 30 s.
+constexpr std::chrono::seconds kJoinLimit{25};
+constexpr std::chrono::seconds kGiveUpLimit{1};  // its thread is in MPI's own start, and cannot be called back
 constexpr std::chrono::seconds kLeaveLimit{15};
 
 /// What MPI may refer to after a failure must outlive everything.
@@ -36,18 +38,18 @@ ProcessWorld::ProcessWorld(const LaunchedProcess& process, std::size_t ranks_per
   try {
     loop_.wait_until_joined(kJoinLimit);
   } catch (...) {
-    leave();
+    leave(kGiveUpLimit);
     throw;
   }
 }
 
 ProcessWorld::~ProcessWorld() {
-  leave();
+  leave(kLeaveLimit);
 }
 
-void ProcessWorld::leave() noexcept {
-  if (loop_.leave(kLeaveLimit)) return thread_.join();
-  spdlog::error("MPI did not end within {} s; this process goes on without it", kLeaveLimit.count());
+void ProcessWorld::leave(std::chrono::seconds limit) noexcept {
+  if (loop_.leave(limit)) return thread_.join();
+  spdlog::error("MPI did not end within {} s; this process goes on without it", limit.count());
   thread_.detach();
 }
 

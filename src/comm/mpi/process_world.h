@@ -23,7 +23,7 @@ class ProcessWorld {
   const std::shared_ptr<SharedFate>& fate() const noexcept { return loop_.fate(); }
 
  private:
-  void leave() noexcept;
+  void leave(std::chrono::seconds limit) noexcept;
 
   MessageLoop& loop_;
   std::thread thread_;
