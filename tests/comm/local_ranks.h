@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/log.h"
 #include "comm/local/local_communicator.h"
 #include "device/cpu/cpu_device.h"
 #include "device/device.h"
@@ -30,6 +31,8 @@ template <typename Body>
 std::vector<std::optional<Error>> run_ranks(std::size_t ranks, Body body,
                                             std::optional<std::chrono::milliseconds> time_limit = std::nullopt,
                                             const std::function<CpuDeviceOptions(std::size_t rank)>& options = {}) {
+  // Made by whoever logs first, in a library that ThreadSanitizer does not see into: here, ahead of the threads.
+  spdlog::default_logger_raw();
   std::vector<std::unique_ptr<Communicator>> group = create_local_group("test", ranks, time_limit);
   std::vector<std::optional<Error>> errors(ranks);
   std::vector<std::thread> threads;
