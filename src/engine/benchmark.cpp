@@ -79,13 +79,8 @@ struct Run {
 };
 
 GenerateRequest request_of(const PictureSize& size, std::int64_t steps) {
-  GenerateRequest request;
+  GenerateRequest request = timed_request(size, steps);
   request.prompt_embeds_seed = kPromptSeed;
-  request.height = size.height;
-  request.width = size.width;
-  request.num_inference_steps = BenchmarkRequest::kWarmUpSteps + steps;
-  request.guidance_scale = 1.0;
-  request.output_type = OutputType::latent;
   return request;
 }
 
@@ -204,6 +199,16 @@ OffloadOptions streaming_options(EngineConfig config) {
 }
 
 }  // namespace
+
+GenerateRequest timed_request(const PictureSize& size, std::int64_t steps) {
+  GenerateRequest request;
+  request.height = size.height;
+  request.width = size.width;
+  request.num_inference_steps = BenchmarkRequest::kWarmUpSteps + steps;
+  request.guidance_scale = 1.0;
+  request.output_type = OutputType::latent;
+  return request;
+}
 
 double SizeMeasurement::floor_ms() const {
   double compute_ms = 0;

@@ -28,6 +28,9 @@ struct BenchmarkRequest {
   static constexpr std::int64_t kMostSteps = 1000 - kWarmUpSteps;  ///< the schedules have 1000
 };
 
+/// Steps of one guidance branch, those to warm up first, without a picture; seeds are the caller's.
+GenerateRequest timed_request(const PictureSize& size, std::int64_t steps);
+
 /// One unit's means over the measured steps; milliseconds.
 struct UnitMeasurement {
   std::string name;

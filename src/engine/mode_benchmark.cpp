@@ -42,14 +42,9 @@ class TimeLimit {
 };
 
 GenerateRequest request_of(const PictureSize& size, std::uint64_t seed, std::int64_t steps) {
-  GenerateRequest request;
+  GenerateRequest request = timed_request(size, steps);
   request.prompt_embeds_seed = seed;
   request.seed = seed;
-  request.height = size.height;
-  request.width = size.width;
-  request.num_inference_steps = BenchmarkRequest::kWarmUpSteps + steps;
-  request.guidance_scale = 1.0;
-  request.output_type = OutputType::latent;
   return request;
 }
 
