@@ -17,8 +17,8 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "engine/host_backing.h"
-#include "engine/part_host.h"
+#include "engine/residency/host_backing.h"
+#include "engine/residency/part_host.h"
 #include "lamina/engine.h"
 #include "pipelines/registry.h"
 #include "pipelines/synthesis.h"

@@ -27,6 +27,9 @@ LAYERS = [
 ]
 ROW = {folder: row for row, folders in enumerate(LAYERS) for folder in folders}
 
+# The subfolders of a folder, "" for the files beside them: each includes only from those before it, and from itself.
+PARTS = {"engine": ["lockstep", "residency", "config", "reports", "ranks", "", "bench"]}
+
 # Libraries that only some files may know: what the include looks like, and where it is allowed.
 CONFINED = [
     (r"cuda|cublas|cudnn|nvml|driver_types\.h|curand", r"src/device/cuda/|src/comm/nccl/|src/.*_cuda\.\w+$", "CUDA"),
@@ -86,12 +89,31 @@ def check_arrow(file):
         return
     for line, quoted, name in file.includes:
         folder = name.split("/")[0]
-        if not quoted or folder == file.folder or name.startswith("lamina/"):
+        if not quoted or name.startswith("lamina/"):
+            continue
+        if folder == file.folder:
+            yield from check_part(file, line, name)
             continue
         if folder not in ROW or "/" not in name:
             yield line, f'"{name}": write includes from src/ ("{file.folder}/...") or include/ ("lamina/...")'
         elif ROW[folder] >= ROW[file.folder]:
             yield line, f'"{name}": {file.folder} must not include from {folder}, which stands above it'
+
+
+def part_of(path, parts):
+    """The part of its folder in which a file lies, for a path such as "engine/ranks/rank_loop.h"."""
+    names = path.split("/")
+    return names[1] if len(names) > 2 and names[1] in parts else ""
+
+
+def check_part(file, line, name):
+    parts = PARTS.get(file.folder)
+    if parts is None:
+        return
+    own, other = part_of(file.path.removeprefix("src/"), parts), part_of(name, parts)
+    if parts.index(other) > parts.index(own):
+        here, there = (f"{file.folder}/{part}".rstrip("/") for part in (own, other))
+        yield line, f'"{name}": {here} must not include from {there}'
 
 
 def own_headers(root, file):
@@ -156,6 +178,9 @@ GOOD_TREE = {
     "src/ops/linear_cuda.cu": "#include <cuda_runtime.h>\n",
     "src/device/cpu/team.cpp": "#include <omp.h>\n",
     "src/comm/nccl_communicator.cpp": "#include <nccl.h>\n",
+    "src/engine/lockstep/rules.h": "#pragma once\n",
+    "src/engine/ranks/loop.h": '#pragma once\n#include "engine/lockstep/rules.h"\n',
+    "src/engine/engine.h": '#pragma once\n#include "engine/ranks/loop.h"\n',
     "src/cli/main.cpp": '#include "ops/linear.h"\n',
     "tests/ops/linear_test.cpp": '#include "ops/linear.h"\n#include "support/fixtures.h"\n',
 }
@@ -168,6 +193,8 @@ BAD_FILES = [
     ("src/cli/peer.h", '#pragma once\n\n#include "server/http.h"\n', 3, "cli must not include from server"),
     ("src/ops/near.h", '#pragma once\n#include "linear.h"\n', 2, "write includes from src/"),
     ("src/ops/dots.h", '#pragma once\n#include "../base/file.h"\n', 2, "write includes from src/"),
+    ("src/engine/lockstep/x.h", '#pragma once\n#include "engine/ranks/y.h"\n', 2, "lockstep must not include from engine/ranks"),
+    ("src/engine/ranks/x.h", '#pragma once\n#include "engine/engine.h"\n', 2, "ranks must not include from engine"),
     ("src/misc/x.h", "#pragma once\n", 1, "is no layer"),
     ("src/base/file.cpp", '#include <vector>\n#include "base/file.h"\n', 1, "its own header first"),
     ("src/base/error.cpp", "int code() { return 1; }\n", 1, "its own header first"),

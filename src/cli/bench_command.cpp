@@ -23,7 +23,7 @@
 #include "cli/rank_flags.h"
 #include "cli/whole_number.h"
 #include "comm/launched_process.h"
-#include "engine/compatibility.h"
+#include "engine/config/compatibility.h"
 #include "pipelines/synthesis.h"
 
 namespace lamina {

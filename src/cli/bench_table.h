@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "engine/benchmark.h"
+#include "engine/bench/benchmark.h"
 
 namespace lamina {
 

@@ -24,7 +24,7 @@
 #include "cli/progress_bar.h"
 #include "cli/run_summary.h"
 #include "cli/whole_number.h"
-#include "engine/ranked_setup.h"
+#include "engine/ranks/ranked_setup.h"
 #include "engine/result_files.h"
 
 namespace lamina {

@@ -13,13 +13,13 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/milliseconds.h"
 #include "cli/file_flags.h"
 #include "cli/interruption.h"
 #include "cli/progress_bar.h"
-#include "engine/first_fault.h"
-#include "engine/gathered_run.h"
-#include "engine/milliseconds.h"
-#include "engine/ranked_setup.h"
+#include "engine/lockstep/first_fault.h"
+#include "engine/ranks/gathered_run.h"
+#include "engine/ranks/ranked_setup.h"
 #include "engine/result_files.h"
 
 namespace lamina {

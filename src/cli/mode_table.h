@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "engine/mode_benchmark.h"
+#include "engine/bench/mode_benchmark.h"
 
 namespace lamina {
 

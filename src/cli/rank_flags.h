@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "engine/ranked_setup.h"
+#include "engine/ranks/ranked_setup.h"
 
 namespace lamina {
 

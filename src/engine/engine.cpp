@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "base/host_memory_budget.h"
+#include "engine/config/options.h"
+#include "engine/config/select_device.h"
 #include "engine/generator.h"
-#include "engine/options.h"
-#include "engine/select_device.h"
 #include "pipelines/registry.h"
 #include "weights/model_folder.h"
 

@@ -4,8 +4,8 @@
 
 #include "base/bytes.h"
 #include "base/log.h"
-#include "engine/report.h"
-#include "engine/trace.h"
+#include "engine/reports/report.h"
+#include "engine/reports/trace.h"
 
 namespace lamina {
 

@@ -5,8 +5,8 @@
 
 #include "device/device.h"
 #include "device/stream.h"
-#include "engine/part_host.h"
-#include "engine/stage_runner.h"
+#include "engine/residency/part_host.h"
+#include "engine/residency/stage_runner.h"
 #include "lamina/generate.h"
 #include "pipelines/pipeline.h"
 

@@ -1,4 +1,4 @@
-#include "engine/benchmark.h"
+#include "engine/bench/benchmark.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "engine/compatibility.h"
+#include "engine/config/compatibility.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

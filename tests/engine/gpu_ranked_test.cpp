@@ -5,7 +5,7 @@
 #include "comm/rank_connector.h"
 #include "device/cuda/cuda_device.h"
 #include "engine/engine_fixture.h"
-#include "engine/ranked_run.h"
+#include "engine/ranks/ranked_run.h"
 #include "pipelines/registry.h"
 #include "weights/model_folder.h"
 

@@ -1,4 +1,4 @@
-#include "engine/group_schedule.h"
+#include "engine/lockstep/group_schedule.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

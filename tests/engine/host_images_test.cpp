@@ -1,6 +1,6 @@
 // Weights that rank-local ranks of one process hold together: packed once, read by all.
 
-#include "engine/host_images.h"
+#include "engine/residency/host_images.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,9 +13,9 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/expect_error.h"
-#include "engine/host_backing.h"
-#include "engine/host_need.h"
 #include "engine/ranked_fixture.h"
+#include "engine/residency/host_backing.h"
+#include "engine/residency/host_need.h"
 
 namespace lamina::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "engine/launched_ranks.h"
+#include "engine/ranks/launched_ranks.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/engine_fixture.h"
-#include "engine/part_host.h"
+#include "engine/residency/part_host.h"
 #include "pipelines/registry.h"
 #include "weights/model_folder.h"
 

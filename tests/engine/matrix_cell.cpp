@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "engine/compatibility.h"
+#include "engine/config/compatibility.h"
 #include "engine/micro_ranks.h"
 
 namespace lamina::test {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/ranked_setup.h"
+#include "engine/ranks/ranked_setup.h"
 
 namespace lamina::test {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/ranked_setup.h"
+#include "engine/ranks/ranked_setup.h"
 #include "lamina/generate.h"
 
 namespace lamina::test {

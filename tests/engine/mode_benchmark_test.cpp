@@ -1,6 +1,6 @@
 // Ways to run on several ranks beside each other: what the columns count, and what becomes of modes that cannot run.
 
-#include "engine/mode_benchmark.h"
+#include "engine/bench/mode_benchmark.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

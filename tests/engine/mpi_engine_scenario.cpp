@@ -10,9 +10,9 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "engine/first_fault.h"
-#include "engine/gathered_run.h"
+#include "engine/lockstep/first_fault.h"
 #include "engine/ranked_fixture.h"
+#include "engine/ranks/gathered_run.h"
 
 namespace lamina::test {
 namespace {

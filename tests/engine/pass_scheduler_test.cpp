@@ -1,4 +1,4 @@
-#include "engine/pass_scheduler.h"
+#include "engine/lockstep/pass_scheduler.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

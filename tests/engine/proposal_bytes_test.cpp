@@ -1,4 +1,4 @@
-#include "engine/proposal_bytes.h"
+#include "engine/lockstep/proposal_bytes.h"
 
 #include <gtest/gtest.h>
 

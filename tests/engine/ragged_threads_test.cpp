@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "comm/communicator.h"
 #include "engine/engine_fixture.h"
-#include "engine/first_fault.h"
+#include "engine/lockstep/first_fault.h"
 #include "engine/micro_ranks.h"
 #include "engine/planted_pipeline.h"
 #include "engine/random_scenario.h"

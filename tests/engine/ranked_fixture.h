@@ -11,7 +11,7 @@
 
 #include "device/cpu/cpu_device.h"
 #include "engine/engine_fixture.h"
-#include "engine/ranked_run.h"
+#include "engine/ranks/ranked_run.h"
 #include "pipelines/registry.h"
 #include "weights/model_folder.h"
 

@@ -6,8 +6,8 @@
 #include <ostream>
 
 #include "engine/engine_fixture.h"
-#include "engine/gathered_run.h"
 #include "engine/micro_ranks.h"
+#include "engine/ranks/gathered_run.h"
 
 namespace lamina::test {
 namespace {

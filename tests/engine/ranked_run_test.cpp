@@ -1,6 +1,6 @@
 // Replicas as threads: whatever they share and however they wait for each other, each request ends as it does alone.
 
-#include "engine/ranked_run.h"
+#include "engine/ranks/ranked_run.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 
 #include "base/bytes.h"
 #include "base/expect_error.h"
-#include "engine/gathered_run.h"
 #include "engine/ranked_fixture.h"
+#include "engine/ranks/gathered_run.h"
 #include "offload/gathered_source.h"
 #include "offload/pinned_source.h"
 

@@ -7,10 +7,10 @@
 #include <thread>
 
 #include "base/expect_error.h"
-#include "engine/first_fault.h"
-#include "engine/rank_groups.h"
+#include "engine/lockstep/first_fault.h"
 #include "engine/ranked_fixture.h"
-#include "engine/run_facts.h"
+#include "engine/ranks/rank_groups.h"
+#include "engine/ranks/run_facts.h"
 
 namespace lamina::test {
 namespace {

@@ -8,7 +8,7 @@
 #include <memory>
 #include <queue>
 
-#include "engine/proposal_bytes.h"
+#include "engine/lockstep/proposal_bytes.h"
 
 namespace lamina::testing {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/collective_ledger.h"
-#include "engine/pass_scheduler.h"
+#include "engine/lockstep/pass_scheduler.h"
 #include "engine/simulated_rank.h"
 
 namespace lamina::testing {

@@ -1,4 +1,4 @@
-#include "engine/select_device.h"
+#include "engine/config/select_device.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -10,7 +10,7 @@
 
 #include "comm/topology.h"
 #include "engine/collective_ledger.h"
-#include "engine/pass_scheduler.h"
+#include "engine/lockstep/pass_scheduler.h"
 
 namespace lamina::testing {
 

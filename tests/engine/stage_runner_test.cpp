@@ -1,4 +1,4 @@
-#include "engine/stage_runner.h"
+#include "engine/residency/stage_runner.h"
 
 #include <gtest/gtest.h>
 

@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "device/cpu/cpu_device.h"
-#include "engine/part_host.h"
+#include "engine/residency/part_host.h"
 #include "pipelines/registry.h"
 #include "weights/model_folder.h"
 
