@@ -67,7 +67,8 @@ ActivePart::ActivePart(const Setup& setup) : memory_(plan_memory(setup.plan, set
   load_outside(setup);
   std::vector<std::vector<UnitBinding>> stacks = place_units(setup);
   setup.copy.synchronize();
-  if (const Gathering* gathering = setup.source.gathering()) gathering->stream.synchronize();
+  if (const Completion* completion = setup.source.completion())
+    for (Stream* stream : completion->streams) stream->synchronize();
   setup.source.check();
   stream_.emplace(setup.device, setup.compute, setup.copy, memory_.ring_bytes > 0 ? &setup.source : nullptr,
                   std::move(stacks),
@@ -97,7 +98,7 @@ std::vector<std::vector<UnitBinding>> ActivePart::place_units(const Setup& setup
       UnitLayout layout = UnitLayout::of(units[u].groups);
       const std::size_t size = device_bytes(layout.size_bytes, setup.residency.sharding);
       UnitBinding& binding = stack.emplace_back(
-          UnitBinding{find_parameters(units[u].groups, index), std::move(layout.group_offsets), size, nullptr});
+          UnitBinding{find_parameters(units[u].groups, index), std::move(layout.group_offsets), size, size, nullptr});
       if (!memory_.resident[s][u]) continue;
       setup.source.fetch_async({s, u}, resident_place, setup.copy);
       binding.resident_data = resident_place;

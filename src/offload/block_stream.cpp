@@ -36,22 +36,23 @@ BlockStream::BlockStream(Device& device, Stream& compute, Stream& copy, UnitSour
     : compute_(compute),
       copy_(copy),
       source_(source),
-      gathering_(source != nullptr ? source->gathering() : nullptr),
+      completion_(source != nullptr ? source->completion() : nullptr),
       stacks_(std::move(stacks)),
       options_(options),
       events_(device) {
   if (options.ring_bytes > 0) ring_.emplace(device, options.ring_bytes);
   for (const std::vector<UnitBinding>& stack : stacks_)
     for (const UnitBinding& unit : stack)
-      expects(unit.resident_data != nullptr || (source != nullptr && unit.size_bytes <= options.ring_bytes),
-              "a unit of {} bytes cannot stream through a ring of {} from {}", unit.size_bytes, options.ring_bytes,
+      expects(unit.resident_data != nullptr || (source != nullptr && unit.image_bytes <= options.ring_bytes),
+              "a unit of {} bytes cannot stream through a ring of {} from {}", unit.image_bytes, options.ring_bytes,
               source != nullptr ? "its source" : "no source");
   reset_statistics();
 }
 
 BlockStream::~BlockStream() {
   drain(copy_, "its block stream was closed");
-  if (gathering_ != nullptr) drain(gathering_->stream, "its block stream was closed");
+  if (completion_ != nullptr)
+    for (Stream* stream : completion_->streams) drain(*stream, "its block stream was closed");
   drain(compute_, "its block stream was closed");
 }
 
@@ -65,7 +66,7 @@ void BlockStream::begin_pass(std::size_t stack) {
   next_unit_ = 0;
   const auto announced = std::exchange(announced_stack_, std::nullopt);
   if (announced != stack) {
-    expects(gathering_ == nullptr || !announced, "stack {} begun, and gathered is that of another", stack);
+    expects(!gathers() || !announced, "stack {} begun, and gathered is that of another", stack);
     discard_fetched();
     queue_fetches({pass_, {stack, 0}});
   }
@@ -83,7 +84,7 @@ UnitLease BlockStream::enter(std::size_t unit) {
   expects(running_stack_ && !leased_ && unit < stacks_[*running_stack_].size(), "unit {} entered out of turn", unit);
   const PassUnit visit{pass_, {*running_stack_, unit}};
   const UnitBinding& target = binding(visit.ref);
-  expects(gathering_ == nullptr || target.resident_data != nullptr || unit >= next_unit_,
+  expects(!gathers() || target.resident_data != nullptr || unit >= next_unit_,
           "unit {} entered behind unit {}: units are gathered in order", unit, next_unit_);
   count_order(unit);
   const std::byte* data = target.resident_data;
@@ -116,7 +117,7 @@ void BlockStream::end_pass() {
 /// What was not entered. Where units are gathered, the other ranks may have entered it: it is fetched all the same.
 void BlockStream::discard_rest_of_pass() {
   while (!to_fetch_.empty() && to_fetch_.front().pass == pass_) {
-    if (gathering_ == nullptr) {
+    if (!gathers()) {
       to_fetch_.pop_front();
       continue;
     }
@@ -124,7 +125,7 @@ void BlockStream::discard_rest_of_pass() {
     prefetch();
   }
   while (!fetched_.empty() && fetched_.front().unit.pass == pass_) discard_oldest();
-  if (gathering_ != nullptr) prefetch();
+  if (gathers()) prefetch();
 }
 
 void BlockStream::abandon_pass() {
@@ -141,7 +142,8 @@ StreamStatistics BlockStream::take_statistics() {
   expects(!running_stack_, "statistics taken while a pass is running");
   // A failed copy is an error of its stream alone: compute went on with what the ring held.
   copy_.synchronize();
-  if (gathering_ != nullptr) gathering_->stream.synchronize();
+  if (completion_ != nullptr)
+    for (Stream* stream : completion_->streams) stream->synchronize();
   compute_.synchronize();
   harvest(std::numeric_limits<std::size_t>::max());
   StreamStatistics taken = std::move(statistics_);
@@ -172,8 +174,8 @@ void BlockStream::prefetch() {
 
 bool BlockStream::try_fetch(const PassUnit& unit) {
   Fetched fetched{unit, nullptr, events_.take("copy begin"), nullptr, events_.take("ready"), {}};
-  fetched.copy_end = gathering_ != nullptr ? events_.take("copy end") : fetched.ready;
-  std::byte* place = ring_->push(binding(unit.ref).size_bytes, copy_);
+  fetched.copy_end = completion_ != nullptr ? events_.take("copy end") : fetched.ready;
+  std::byte* place = ring_->push(binding(unit.ref).image_bytes, copy_);
   if (place == nullptr) return false;
   try {
     fetch(fetched, place);
@@ -191,13 +193,13 @@ void BlockStream::fetch(Fetched& fetched, std::byte* place) {
   copy_.record(*fetched.copy_begin);
   fetched.pieces = source_->fetch_async(fetched.unit.ref, place, copy_);
   copy_.record(*fetched.copy_end);
-  if (gathering_ != nullptr) gathering_->stream.record(*fetched.ready);
+  if (completion_ != nullptr) completion_->last().record(*fetched.ready);
 }
 
 void BlockStream::count_fetch(UnitRef ref) {
-  const std::size_t size = binding(ref).size_bytes;
-  const std::size_t copied = gathering_ != nullptr ? size / gathering_->ranks : size;
-  const std::size_t gathered = gathering_ != nullptr ? size : 0;
+  const std::size_t wire = binding(ref).wire_bytes;
+  const std::size_t copied = gathers() ? wire / completion_->ranks : wire;
+  const std::size_t gathered = gathers() ? wire : 0;
   UnitStatistics& unit = statistics_.units[ref.stack][ref.unit];
   ++unit.fetches;
   unit.copied_bytes += copied;
@@ -221,7 +223,7 @@ void BlockStream::discard_fetched() {
 /// The unit at the front of the ring: units fetched for visits that did not come are dropped; what is not in the ring
 /// is fetched now, and prefetching starts again behind it.
 BlockStream::Fetched& BlockStream::claim(const PassUnit& unit) {
-  if (gathering_ != nullptr) return claim_in_order(unit);
+  if (gathers()) return claim_in_order(unit);
   const auto found = std::ranges::find(fetched_, unit, &Fetched::unit);
   if (found != fetched_.end()) {
     for (auto skipped = std::distance(fetched_.begin(), found); skipped > 0; --skipped) discard_oldest();
@@ -262,7 +264,7 @@ void BlockStream::release_lease() {
   for (Parameter* parameter : target.parameters) parameter->unbind();
   const Fetched* fetched = target.resident_data == nullptr ? &fetched_.front() : nullptr;
   if (fetched != nullptr && options_.poison_released)
-    compute_.fill_async(const_cast<std::byte*>(fetched->data), target.size_bytes, kPoison, "poison");
+    compute_.fill_async(const_cast<std::byte*>(fetched->data), target.image_bytes, kPoison, "poison");
   const std::shared_ptr<Event>& free = visits_.back().free;
   compute_.record(*free);
   if (fetched == nullptr) return;
@@ -280,7 +282,7 @@ void BlockStream::harvest(std::size_t before_pass) {
   for (; !visits_.empty() && visits_.front().unit.pass < before_pass && !leased_; visits_.pop_front()) {
     const Visit& visit = visits_.front();
     visit.free->synchronize();
-    if (gathering_ != nullptr && visit.ready) visit.copy_end->synchronize();  // compute waited for the gather alone
+    if (completion_ != nullptr && visit.ready) visit.copy_end->synchronize();  // compute waited for `ready` alone
     if (visit.ready) source_->check();
     const UnitRef ref = visit.unit.ref;
     VisitTiming timing{.pass = visit.unit.pass - 1 - passes_before_, .unit = ref.unit};

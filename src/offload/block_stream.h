@@ -21,7 +21,8 @@ namespace lamina {
 struct UnitBinding {
   std::vector<Parameter*> parameters;        ///< one per group
   std::vector<std::size_t> offsets;          ///< of each parameter in the unit's image
-  std::size_t size_bytes = 0;                ///< of the image on the device
+  std::size_t wire_bytes = 0;                ///< that cross the links of all ranks for one fetch, padding included
+  std::size_t image_bytes = 0;               ///< of the image on the device
   const std::byte* resident_data = nullptr;  ///< the image on the device, or nullptr: the unit streams
 };
 
@@ -115,7 +116,7 @@ class BlockStream {
     const std::byte* data = nullptr;
     std::shared_ptr<Event> copy_begin;
     std::shared_ptr<Event> copy_end;
-    std::shared_ptr<Event> ready;  // copy_end, or behind the last gather
+    std::shared_ptr<Event> ready;  // copy_end, or the end of the source's own work
     PackedPieces pieces;
   };
   /// A visit whose times have not been read yet.
@@ -130,6 +131,7 @@ class BlockStream {
     PackedPieces pieces;
   };
 
+  bool gathers() const noexcept { return completion_ != nullptr && completion_->ranks > 1; }
   const UnitBinding& binding(UnitRef ref) const { return stacks_[ref.stack][ref.unit]; }
   void queue_fetches(PassUnit first);
   void prefetch();
@@ -151,7 +153,7 @@ class BlockStream {
   Stream& compute_;
   Stream& copy_;
   UnitSource* source_;
-  const Gathering* gathering_;  // the source's; null: none
+  const Completion* completion_;  // the source's; null: a copy completes a fetch
   std::vector<std::vector<UnitBinding>> stacks_;
   BlockStreamOptions options_;
   EventPool events_;

@@ -57,7 +57,7 @@ GatheredSource::GatheredSource(Device& device, Communicator& weights, const Offl
       place_(options.shards),
       events_(device),
       comm_(device.create_stream("weight gather")),
-      gathering_{*comm_, weights.size()} {
+      completion_{{comm_.get()}, weights.size()} {
   expects(weights.size() > 1, "a group of one rank gathers nothing");
   const PartPackers packers(plan, bindings);
   if (place_ == ShardPlace::host) {

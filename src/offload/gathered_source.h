@@ -50,7 +50,7 @@ class GatheredSource final : public UnitSource {
 
   PackedPieces fetch_async(UnitRef unit, std::byte* destination, Stream& copy) override;
   void fetch_outside_async(std::byte* destination, Stream& copy) override;
-  const Gathering* gathering() const noexcept override { return &gathering_; }
+  const Completion* completion() const noexcept override { return &completion_; }
   void check() const override;
   std::size_t host_bytes() const override { return host_bytes_; }
 
@@ -79,7 +79,7 @@ class GatheredSource final : public UnitSource {
   std::optional<Error> failure_;
   EventPool events_;
   std::unique_ptr<Stream> comm_;  // goes first: its work uses all of the above
-  Gathering gathering_;
+  Completion completion_;
 };
 
 }  // namespace lamina

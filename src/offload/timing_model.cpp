@@ -52,7 +52,7 @@ class StreamPlayer {
     for (; next_fetch_ < announced_visits_; ++next_fetch_) {
       VisitTiming& timing = prediction_.visits[next_fetch_];
       if (cost(timing).resident) continue;
-      if (!layout_.push(cost(timing).size_bytes)) return;
+      if (!layout_.push(cost(timing).image_bytes)) return;
       fetch(timing, layout_.occupants().back());
     }
   }
@@ -65,13 +65,23 @@ class StreamPlayer {
     std::erase_if(retired_, overwritten);  // later copies are behind this one
 
     copy_lane_ = timing.copy_begin;
-    if (inputs_.gather)
-      gather(place.size_bytes, *inputs_.gather);
-    else
-      copy(place.size_bytes);
+    timing.ready = move(cost(timing));
     timing.copy_end = copy_lane_;
-    timing.ready = inputs_.gather ? gather_lane_ : copy_lane_;
     prediction_.actions.push_back({StreamAction::Kind::fetch, timing.pass, timing.unit});
+  }
+
+  /// Brings a unit to its place, piece by piece; returns the time at which it is there.
+  nanoseconds move(const UnitCost& unit) {
+    const std::size_t pieces = unit.encoded ? unit.encoded->segments : inputs_.gather ? inputs_.gather->chunks : 1;
+    const std::size_t piece_bytes = divide_up(unit.wire_bytes(), pieces);
+    nanoseconds arrived{0};
+    for (std::size_t piece = 0; piece < pieces; ++piece) {
+      if (unit.encoded) wait_for_landing();
+      copy(divide_up(piece_bytes, inputs_.gather ? inputs_.gather->ranks : 1));
+      arrived = inputs_.gather ? gather(piece_bytes, *inputs_.gather) : copy_lane_;
+      if (unit.encoded) arrived = decode(arrived, unit.encoded->decode / static_cast<std::int64_t>(pieces));
+    }
+    return arrived;
   }
 
   void copy(std::size_t size_bytes) {
@@ -79,12 +89,22 @@ class StreamPlayer {
     prediction_.copied_bytes += size_bytes;
   }
 
-  void gather(std::size_t size_bytes, const GatherCost& gathering) {
-    const std::size_t chunk_bytes = divide_up(size_bytes, gathering.chunks);
-    for (std::size_t chunk = 0; chunk < gathering.chunks; ++chunk) {
-      copy(divide_up(chunk_bytes, gathering.ranks));
-      gather_lane_ = std::max(gather_lane_, copy_lane_) + transfer_time(chunk_bytes, gathering.bytes_per_second);
-    }
+  nanoseconds gather(std::size_t size_bytes, const GatherCost& gathering) {
+    gather_lane_ = std::max(gather_lane_, copy_lane_) + transfer_time(size_bytes, gathering.bytes_per_second);
+    return gather_lane_;
+  }
+
+  nanoseconds decode(nanoseconds arrived, nanoseconds duration) {
+    decode_lane_ = std::max(decode_lane_, arrived) + duration;
+    decoded_.push_back(decode_lane_);
+    return decode_lane_;
+  }
+
+  /// A segment lands where the one that came `landing_segments` before it was decoded.
+  void wait_for_landing() {
+    if (decoded_.size() < inputs_.landing_segments) return;
+    copy_lane_ = std::max(copy_lane_, decoded_.front());
+    decoded_.pop_front();
   }
 
   void visit(VisitTiming& timing) {
@@ -106,6 +126,8 @@ class StreamPlayer {
   std::size_t announced_visits_ = 0;  // those before it may be fetched
   nanoseconds copy_lane_{0};          // each lane is free from then on
   nanoseconds gather_lane_{0};
+  nanoseconds decode_lane_{0};
+  std::deque<nanoseconds> decoded_;  // ends of the segments whose place none has taken yet
   nanoseconds compute_lane_{0};
   TimingPrediction prediction_;
 };
@@ -116,9 +138,13 @@ void validate(const TimingInputs& inputs) {
          inputs.gather->ranks);
   for (std::size_t i = 0; i < inputs.units.size(); ++i) {
     const UnitCost& unit = inputs.units[i];
-    if (unit.resident || (unit.size_bytes > 0 && unit.size_bytes <= inputs.ring_bytes)) continue;
-    fail(ErrorCode::invalid_argument, "unit {} of {} bytes cannot stream through a ring of {}", i, unit.size_bytes,
-         inputs.ring_bytes);
+    if (unit.resident) continue;
+    if (unit.image_bytes == 0 || unit.image_bytes > inputs.ring_bytes)
+      fail(ErrorCode::invalid_argument, "unit {} of {} bytes cannot stream through a ring of {}", i, unit.image_bytes,
+           inputs.ring_bytes);
+    if (unit.encoded && (unit.wire_bytes() == 0 || unit.encoded->segments == 0 || inputs.landing_segments == 0))
+      fail(ErrorCode::invalid_argument, "unit {} of {} encoded bytes in {} segments, and room for {} to land", i,
+           unit.wire_bytes(), unit.encoded->segments, inputs.landing_segments);
   }
 }
 

@@ -27,10 +27,12 @@ struct PackedPiece {
 /// What is packed on the way of one fetch; empty where a copy alone brings the unit.
 using PackedPieces = std::vector<PackedPiece>;
 
-/// How ranks make images whole together: a fetch copies the own shard and ends with an all-gather.
-struct Gathering {
-  Stream& stream;         ///< of the gathers, whose work completes a fetch
-  std::size_t ranks = 1;  ///< each copies this fraction of an image
+/// What makes an image whole after its copy, on streams of the source's own: a gather, decoding, or both.
+struct Completion {
+  std::vector<Stream*> streams;  ///< in the order in which a fetch goes through them; the last one ends it
+  std::size_t ranks = 1;         ///< each copies this fraction of what crosses the link; above 1, they gather it
+
+  Stream& last() const { return *streams.back(); }
 };
 
 /// Where the weight images of one model part come from on the host. Used by the launching thread; must outlive the
@@ -48,10 +50,10 @@ class UnitSource {
   virtual void fetch_outside_async(std::byte* destination, Stream& stream) = 0;
 
   /// Null where a copy alone makes an image whole, on the stream given to the fetch.
-  virtual const Gathering* gathering() const noexcept { return nullptr; }
+  virtual const Completion* completion() const noexcept { return nullptr; }
 
-  /// Throws the error that packing or gathering met, if any: bytes on the device are wrong since. Once a fetch is done,
-  /// it is known whether that failed.
+  /// Throws the error that packing, gathering or decoding met, if any: bytes on the device are wrong since. Once a
+  /// fetch is done, it is known whether that failed.
   virtual void check() const {}
 
   /// Host bytes held for this part.

@@ -56,7 +56,7 @@ double measured_loss(const RankResult& rank) {
 /// Steady step of a rank's streams without peers to wait for and without a control plane.
 nanoseconds step_without_peers(const Scenario& scenario, nanoseconds unit_time) {
   const TimingInputs inputs{
-      .units = std::vector<UnitCost>(kUnits, UnitCost{.size_bytes = kUnitBytes, .compute = unit_time}),
+      .units = std::vector<UnitCost>(kUnits, UnitCost{.image_bytes = kUnitBytes, .compute = unit_time}),
       .ring_bytes = scenario.slots * kUnitBytes,
       .link_bytes_per_second = scenario.link_bytes_per_second,
       .gather = GatherCost{.ranks = scenario.sizes.data, .bytes_per_second = scenario.gather_bytes_per_second},

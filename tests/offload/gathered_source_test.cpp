@@ -100,7 +100,7 @@ TEST_P(GatheredImages, AreThoseOfOneRankOnEveryRank) {
         source.fetch_async({0, image}, target.data(), *copy);
       else
         source.fetch_outside_async(target.data(), *copy);
-      source.gathering()->stream.synchronize();
+      source.completion()->last().synchronize();
       const std::vector<std::byte> seen(target.data(), target.data() + expected[image].size());
       ASSERT_EQ(seen, expected[image]) << "image " << image << " on rank " << mine.rank;
     }

@@ -51,7 +51,7 @@ struct WholeUnits {
       const std::size_t size = image_bytes(plan, unit);
       parameters.push_back(std::make_unique<Parameter>(
           TensorSpec{"unit" + std::to_string(unit), DType::u8, {static_cast<std::int64_t>(size)}}));
-      bindings.front().push_back({{parameters.back().get()}, {0}, size, nullptr});
+      bindings.front().push_back({{parameters.back().get()}, {0}, size, size, nullptr});
       largest = std::max(largest, size);
     }
   }

@@ -207,15 +207,16 @@ TEST(TimingModel, GathersInOrderOnOneLane) {
   EXPECT_EQ(prediction.copied_bytes, 12u);
 }
 
+bool refused(const TimingInputs& inputs) {
+  try {
+    predict_timing(inputs);
+    return false;
+  } catch (const Error& error) {
+    return error.code() == ErrorCode::invalid_argument;
+  }
+}
+
 TEST(TimingModel, RefusesBadInputs) {
-  const auto refused = [](TimingInputs inputs) {
-    try {
-      predict_timing(inputs);
-      return false;
-    } catch (const Error& error) {
-      return error.code() == ErrorCode::invalid_argument;
-    }
-  };
   EXPECT_TRUE(refused(inputs_of({{10, 4}, {11, 4}}, 10, 1)));
   EXPECT_TRUE(refused(inputs_of({{0, 4}}, 10, 1)));
   TimingInputs inputs = inputs_of({{10, 4}}, 10, 1);
@@ -225,6 +226,45 @@ TEST(TimingModel, RefusesBadInputs) {
   inputs.gather = GatherCost{2, 0};
   EXPECT_TRUE(refused(inputs));
   inputs.gather = GatherCost{0, 1e9};
+  EXPECT_TRUE(refused(inputs));
+}
+
+/// A unit of 12 bytes on the device that comes as two segments of 4 bytes; each takes 3 ns to decode.
+TimingInputs encoded_inputs(std::size_t landing_segments, std::size_t passes) {
+  TimingInputs inputs = inputs_of({{12, 4}}, 24, passes);
+  inputs.units[0].encoded = EncodedCost{.wire_bytes = 8, .segments = 2, .decode = nanoseconds(6)};
+  inputs.landing_segments = landing_segments;
+  return inputs;
+}
+
+TEST(TimingModel, SegmentsAreDecodedWhileTheNextAreCopied) {
+  const TimingPrediction prediction = predict_timing(encoded_inputs(2, 2));
+  // Decoded: 4..7, 8..11, 12..15, 16..19.
+  expect_visits(prediction, {{0, 8, 11, 15, 11}, {8, 16, 19, 23, 4}});
+  EXPECT_EQ(prediction.visits[0].ready.count(), 11);
+  EXPECT_EQ(prediction.copied_bytes, 16U);
+}
+
+TEST(TimingModel, ASegmentLandsWhenItsPlaceHasBeenDecoded) {
+  // Decoded: 4..7, 11..14, 18..21, 25..28.
+  expect_visits(predict_timing(encoded_inputs(1, 2)), {{0, 11, 14, 18, 14}, {11, 25, 28, 32, 10}});
+}
+
+TEST(TimingModel, SegmentsAreGatheredBeforeTheyAreDecoded) {
+  TimingInputs inputs = encoded_inputs(2, 1);
+  inputs.gather = GatherCost{.ranks = 2, .bytes_per_second = kBytePerNs, .chunks = 5};
+  // Copied: 0..2, 2..4; gathered: 2..6, 6..10; decoded: 6..9, 10..13.
+  const TimingPrediction prediction = predict_timing(inputs);
+  expect_visits(prediction, {{0, 4, 13, 17, 13}});
+  EXPECT_EQ(prediction.copied_bytes, 4U);
+}
+
+TEST(TimingModel, RefusesWhatCannotLand) {
+  EXPECT_TRUE(refused(encoded_inputs(0, 1)));
+  TimingInputs inputs = encoded_inputs(1, 1);
+  inputs.units[0].encoded->segments = 0;
+  EXPECT_TRUE(refused(inputs));
+  inputs.units[0].encoded = EncodedCost{.wire_bytes = 0};
   EXPECT_TRUE(refused(inputs));
 }
 
@@ -251,7 +291,7 @@ TimingInputs random_inputs(std::mt19937& random, bool equal_sizes) {
 /// Equal units in a ring of `slots`: the j-th streamed visit is copied behind the one before it and behind the compute
 /// of the one `slots` before it. An independent recurrence.
 std::vector<nanoseconds> compute_ends_of_equal_units(const TimingInputs& inputs) {
-  const std::size_t size = inputs.units[0].size_bytes;
+  const std::size_t size = inputs.units[0].image_bytes;
   const std::size_t slots = inputs.ring_bytes / size;
   std::vector<nanoseconds> ends;
   std::vector<nanoseconds> streamed_ends;
@@ -290,7 +330,7 @@ TEST(TimingModel, NeverBeatsTheFloorsAndNeverLosesAVisit) {
     std::size_t streamed_bytes = 0;
     for (const UnitCost& unit : inputs.units) {
       compute += unit.compute * static_cast<std::int64_t>(inputs.passes);
-      streamed_bytes += unit.resident ? 0 : unit.size_bytes * inputs.passes;
+      streamed_bytes += unit.resident ? 0 : unit.image_bytes * inputs.passes;
     }
     ASSERT_EQ(prediction.total, compute + prediction.stall);
     ASSERT_GE(prediction.total, transfer_time(streamed_bytes, kBytePerNs));
@@ -319,7 +359,7 @@ TEST(TimingModel, OfEqualUnitsIsNeverLaterWithMoreRingOrMoreResidents) {
     nanoseconds before = predict_timing(inputs).total;
     for (int more = 0; more < 5; ++more) {
       if (random() % 2 == 0) {
-        inputs.ring_bytes += random() % (2 * inputs.units[0].size_bytes);
+        inputs.ring_bytes += random() % (2 * inputs.units[0].image_bytes);
       } else {
         inputs.units[random() % inputs.units.size()].resident = true;
       }

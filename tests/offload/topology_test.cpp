@@ -224,7 +224,7 @@ TimingInputs inputs_of(const Traversal& traversal) {
     const auto compute =
         duration_cast<nanoseconds>(std::chrono::duration<double, std::milli>(traversal.unit_compute_ms));
     inputs.units.push_back({UnitLayout::of(unit.groups).size_bytes, compute, false});
-    inputs.ring_bytes = std::max(inputs.ring_bytes, traversal.slots * inputs.units.back().size_bytes);
+    inputs.ring_bytes = std::max(inputs.ring_bytes, traversal.slots * inputs.units.back().image_bytes);
   }
   return inputs;
 }

@@ -48,7 +48,8 @@ std::vector<std::vector<UnitBinding>> ToyPart::bindings(const std::vector<std::v
       UnitBinding& binding = stacks.back().emplace_back();
       binding.parameters = {unit.parameters[0].get(), unit.parameters[1].get()};
       binding.offsets = {0, size / 2};
-      binding.size_bytes = device_bytes(size, sharding);
+      binding.image_bytes = device_bytes(size, sharding);
+      binding.wire_bytes = binding.image_bytes;
       if (resident.empty() || !resident[s][u]) continue;
       unit.resident = device_.allocate(size, "resident");
       std::memcpy(unit.resident.data(), unit.image.data(), size);
