@@ -6,7 +6,7 @@
 
 namespace lamina {
 
-/// A benchmark for people. docs/performance.md defines every column.
+/// A benchmark for people. docs/benchmarks.md defines every column.
 std::string benchmark_table(const BenchmarkResult& result);
 
 }  // namespace lamina

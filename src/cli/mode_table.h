@@ -6,7 +6,7 @@
 
 namespace lamina {
 
-/// Modes beside each other, for people. docs/performance.md defines every column.
+/// Modes beside each other, for people. docs/benchmarks.md defines every column.
 std::string mode_table(const ModeBenchmark& benchmark);
 
 std::string mode_table_header();

@@ -85,7 +85,7 @@ TEST(GpuMemory, ARequestForWhichAnotherLeavesNothingFailsAloneAndTheEngineGoesOn
   EXPECT_NO_THROW(generator->generate(request(kLargeSide)));
 }
 
-/// How far tiles change a picture is the model's matter (docs/performance.md); both devices change it alike.
+/// How far tiles change a picture is the model's matter; both devices change it alike.
 TEST(GpuMemory, TilesGiveThePictureOfTheCpusTiles) {
   const auto generator = make_demo(create_cuda_device({}), VaeTiling::on, DType::f32);
   const GenerateResult tiled = generator->generate(request(256));

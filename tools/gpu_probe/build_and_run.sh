@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds and runs the GPU probe: measuring programs that say what a machine's link, cuBLASLt, cuDNN and PyTorch reach,
-# before and beside Lamina's CUDA backend. Not part of the build. docs/performance.md has the results.
+# before and beside Lamina's CUDA backend. Not part of the build. docs/research/gpu-probe.md has the results.
 #
 #   tools/gpu_probe/build_and_run.sh [OUT [link] [gemm] [attention] [ring] [gather] [reference]]
 #

@@ -82,7 +82,7 @@ void check_benchmark(const EngineConfig& config, const BenchmarkRequest& request
 BenchmarkResult run_benchmark(const EngineConfig& config, const BenchmarkRequest& request,
                               const ProgressFunction& progress = {});
 
-/// Everything measured: the columns of docs/performance.md under the names above, and every unit.
+/// Everything measured: the columns of docs/benchmarks.md under the names above, and every unit.
 Json benchmark_json(const BenchmarkResult& result);
 
 }  // namespace lamina

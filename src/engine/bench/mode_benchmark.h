@@ -71,7 +71,7 @@ ModeBenchmark run_mode_benchmark(const RankedConfig& config, const ModeBenchmark
                                  const std::function<void(const ModeMeasurement&)>& measured = {},
                                  const std::function<bool()>& stop = {});
 
-/// The columns of docs/performance.md under the names above.
+/// The columns of docs/benchmarks.md under the names above.
 Json mode_benchmark_json(const ModeBenchmark& benchmark);
 
 }  // namespace lamina
