@@ -28,7 +28,7 @@ LAYERS = [
 ROW = {folder: row for row, folders in enumerate(LAYERS) for folder in folders}
 
 # The subfolders of a folder, "" for the files beside them: each includes only from those before it, and from itself.
-PARTS = {"engine": ["lockstep", "residency", "config", "reports", "ranks", "", "bench"]}
+PARTS = {"engine": ["lockstep", "residency", "config", "reports", "ranks", "serving", "", "bench"]}
 
 # Libraries that only some files may know: what the include looks like, and where it is allowed.
 CONFINED = [

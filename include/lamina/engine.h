@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -8,7 +9,10 @@
 
 #include "lamina/error.h"
 #include "lamina/generate.h"
+#include "lamina/parallel.h"
 #include "lamina/resident_policy.h"
+#include "lamina/snapshot.h"
+#include "lamina/ticket.h"
 #include "lamina/vae_tiling.h"
 
 namespace lamina {
@@ -46,21 +50,57 @@ struct EngineConfig {
   /// Fill ring bytes with NaN when their block leaves, so that a use after release shows. Costs device bandwidth.
   bool poison_released = false;
   bool record_trace = false;  ///< results carry a trace
+  ParallelConfig parallel;    ///< several ranks, and what they share
 };
 
-/// Loads one model and makes pictures with it, one after the other. Not thread safe; movable.
+/// Whether an engine takes requests, and why not.
+struct Health {
+  bool ok = true;
+  std::string reason;  ///< where it is not ok
+
+  explicit operator bool() const noexcept { return ok; }
+};
+
+/// Loads one model once and makes pictures with it until it is drained or destroyed. Requests come and go at any time;
+/// several may run together (`ParallelConfig`). Threads of the engine do all the work, and block when there is none.
+/// Every function is thread safe; moving and destroying the engine are not.
+///
+/// A request that fails for its own values, or is cancelled, changes no byte of another. A fault of a device or of
+/// another process ends all requests with its reason, and the engine takes no more.
+///
+/// Where a launcher started several processes, each makes an engine of the same configuration: requests enter in the
+/// first one, the others call `serve`.
 class Engine {
  public:
-  /// Validates the configuration whole, opens and checks the checkpoint, then sets up the device. What loading needs of
-  /// host memory is known beforehand: where a limit is below, out_of_host_memory is thrown before anything is loaded.
+  /// Validates the configuration whole, opens and checks the checkpoint, then sets up the devices. What loading needs
+  /// of host memory is known beforehand: where a limit is below, out_of_host_memory is thrown before anything is
+  /// loaded.
   explicit Engine(const EngineConfig& config);
   Engine(Engine&&) noexcept;
   Engine& operator=(Engine&&) noexcept;
+  /// Cancels what is open and stops.
   ~Engine();
 
-  /// Throws Error: invalid_argument for the request, out_of_device_memory or out_of_host_memory with numbers by part,
-  /// device. After an error the engine goes on, except after `device`.
-  GenerateResult generate(const GenerateRequest& request, const ProgressFunction& progress = {});
+  /// Queues a request and returns at once: what is wrong with it, its files included, becomes its failure. Throws
+  /// unavailable where the engine takes no requests, with the reason.
+  Ticket submit(GenerateRequest request, Observer observer = {});
+
+  /// Submits a request of one picture and waits. Throws what `Ticket::result` throws: invalid_argument for the request,
+  /// out_of_device_memory or out_of_host_memory with numbers by part, device.
+  GenerateResult generate(GenerateRequest request, Observer observer = {});
+
+  /// Cheap; takes no lock that a pass waits for.
+  EngineSnapshot snapshot() const;
+  Health health() const;
+
+  /// Takes no more requests, waits until those it has are over, and stops. What is open at the deadline is cancelled.
+  /// Whether all came to their end by themselves.
+  bool drain(std::chrono::milliseconds deadline);
+
+  /// Whether requests enter here: in the first process, or the only one.
+  bool is_first_process() const noexcept;
+  /// In the other processes: blocks until the first one stops. Throws the fault with which the ranks ended.
+  void serve();
 
   /// What of the configuration has no effect, and why, one sentence each.
   const std::vector<std::string>& notes() const;

@@ -16,21 +16,47 @@ enum class NoiseDType { float32, bfloat16 };
 /// Whether a request ends with a picture, or with the latents of which the VAE would make it.
 enum class OutputType { image, latent };
 
-/// One picture to make. Unset fields take the checkpoint's defaults.
+/// A picture to edit: a file, or the bytes of one. Names of files convert.
+struct InputImage {
+  InputImage(std::string name) : file(std::move(name)) {}
+  InputImage(const char* name) : file(name) {}
+  InputImage(std::vector<std::uint8_t> content) : bytes(std::move(content)) {}
+
+  std::string file;                 ///< read when the request is prepared; empty: `bytes`
+  std::vector<std::uint8_t> bytes;  ///< as a file holds them: PNG or JPEG
+};
+
+/// A tensor given in memory, row-major.
+struct InputTensor {
+  std::vector<std::int64_t> shape;
+  std::vector<float> values;
+};
+
+/// Pictures to make. Unset fields take the checkpoint's defaults.
 struct GenerateRequest {
   std::string prompt;  ///< UTF-8; empty is legal
+  /// What guidance leads away from; empty, as in diffusers, unless given. Without guidance it has no effect, and the
+  /// result's notes say so.
+  std::string negative_prompt;
   /// In place of a prompt: a safetensors file with `prompt_embeds` [512, text channels], and for guidance
   /// `negative_prompt_embeds`; or random embeddings of this seed.
   std::string prompt_embeds_file;
   std::optional<std::uint64_t> prompt_embeds_seed;
-  std::vector<std::string> images;     ///< PNG or JPEG files to edit, in order
+  /// In place of the file: [512, text channels] each; the second for guidance.
+  std::optional<InputTensor> prompt_embeds;
+  std::optional<InputTensor> negative_prompt_embeds;
+  std::vector<InputImage> images;      ///< to edit, in order
   std::optional<std::int64_t> height;  ///< pixels
   std::optional<std::int64_t> width;
   std::optional<std::int64_t> num_inference_steps;
   std::optional<double> guidance_scale;  ///< above 1: classifier-free guidance, where the checkpoint knows it
   std::uint64_t seed = 0;
+  /// Pictures of this request. Picture i is that of a lone request with seed + i, as diffusers makes it with a list of
+  /// generators (one generator for several pictures draws other noise for all but the first).
+  std::size_t num_images_per_prompt = 1;
   NoiseDType noise_dtype = NoiseDType::float32;
-  std::string noise_file;  ///< safetensors file whose tensor `noise` replaces the seed's
+  std::string noise_file;            ///< safetensors file whose tensor `noise` replaces the seed's
+  std::optional<InputTensor> noise;  ///< the same in memory: [1, channels, rows, columns]
   OutputType output_type = OutputType::image;
   bool keep_tensors = false;  ///< return prompt embeddings, latents of every step and the image
 };
@@ -70,6 +96,10 @@ struct Progress {
 
 /// May throw: the request ends with that exception, and the engine goes on.
 using ProgressFunction = std::function<void(const Progress&)>;
+
+/// The picture as the bytes of a PNG file, its settings as text chunks. Equal pictures of equal settings are equal
+/// bytes.
+std::vector<std::uint8_t> encode_png(const GenerateResult& result);
 
 /// Writes the picture with its settings as text chunks. Equal pictures of equal settings are equal files. Nothing is
 /// left behind on failure. Throws unavailable naming the path.

@@ -73,12 +73,11 @@ std::string write_model(const BenchFlags& flags, const EngineConfig& config, std
 }
 
 /// Streams, but where HSDP alone keeps its shards on the devices. Throws where the flags do not go together.
-RankedConfig ranked_config(const BenchFlags& flags, const EngineConfig& engine) {
-  RankedConfig config = flags.ranks.parsed(engine);
-  ParallelConfig& parallel = config.parallel;
-  parallel.enable_distributed_layerwise_offload = !parallel.sizes.use_hsdp || !parallel.dlo_use_allgather;
-  config.engine.enable_distributed_layerwise_offload = parallel.enable_distributed_layerwise_offload;
-  resolve(parallel);
+EngineConfig ranked_config(const BenchFlags& flags, EngineConfig config) {
+  config.parallel = flags.ranks.parsed();
+  const ParallelConfig& parallel = config.parallel;
+  config.enable_distributed_layerwise_offload = !parallel.sizes.use_hsdp || !parallel.dlo_use_allgather;
+  resolve(config);
   return config;
 }
 
@@ -101,7 +100,7 @@ void print_benchmark(const BenchFlags& flags, const ModeBenchmark& benchmark) {
   if (benchmark.failed) fail(ErrorCode::device, "not every mode could be measured: {}", benchmark.notes.front());
 }
 
-void run_modes(const BenchFlags& flags, const RankedConfig& config, const std::vector<std::string>& modes) {
+void run_modes(const BenchFlags& flags, const EngineConfig& config, const std::vector<std::string>& modes) {
   const ModeBenchmarkRequest request{modes, flags.request.sizes, flags.request.steps, flags.time_limit};
   fmt::print(stderr, "{}", mode_table_header());
   const ModeBenchmark benchmark = run_mode_benchmark(
@@ -119,7 +118,7 @@ void run_bench(BenchFlags& flags) {
          process->launcher);
   if (config.model.empty() == flags.synthetic.empty())
     fail(ErrorCode::invalid_argument, "bench: one of MODEL and --synthetic is expected");
-  RankedConfig ranked = ranked_config(flags, config);
+  EngineConfig ranked = ranked_config(flags, config);
   const std::vector<std::string> modes = modes_of(flags, Topology(ranked.parallel.sizes).world_size());
   if (!modes.empty()) check_modes(ranked, {modes, flags.request.sizes});
   if (!modes.empty() && !flags.trace.empty())
@@ -132,7 +131,7 @@ void run_bench(BenchFlags& flags) {
   }
   std::optional<AtomicFolder> scratch;  // never committed: it goes with the run
   if (!flags.synthetic.empty()) config.model = write_model(flags, config, scratch);
-  ranked.engine.model = config.model;
+  ranked.model = config.model;
   if (!modes.empty()) return run_modes(flags, ranked, modes);
   const BenchmarkResult result = run_benchmark(config, flags.request, [](const Progress&) { stop_if_interrupted(); });
   if (trace) write_text(std::move(*trace), result.sizes.back().trace_json);

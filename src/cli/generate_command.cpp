@@ -63,7 +63,7 @@ void add_request_flags(CLI::App& command, GenerateFlags& flags) {
       ->check(
           [](const std::string& value) { return std::string(value.empty() ? "FILE or random:SEED is expected" : ""); });
   text.require_option(1);
-  command.add_option("--image", request.images, "Reference image to edit, PNG or JPEG; may be given several times")
+  command.add_option("--image", flags.images, "Reference image to edit, PNG or JPEG; may be given several times")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command
@@ -133,11 +133,13 @@ void check_picture_name(const std::string& output) {
 void run_generate(GenerateFlags& flags) {
   check_picture_name(flags.output);
   flags.request.noise_dtype = flags.noise_dtype == "bfloat16" ? NoiseDType::bfloat16 : NoiseDType::float32;
+  flags.request.images.assign(flags.images.begin(), flags.images.end());
   flags.request.keep_tensors = !flags.save_tensors.empty();
   if (!flags.prompt_embeds.empty()) read_prompt_embeds(flags.prompt_embeds, flags.request);
   EngineConfig config = flags.engine.parsed();
   config.load_text_encoder = flags.prompt_embeds.empty();
   config.record_trace = !flags.trace.empty();
+  config.parallel = flags.ranks.parsed();
   if (flags.vae_tiling == "on") config.vae_tiling = VaeTiling::on;
   if (flags.vae_tiling == "off") config.vae_tiling = VaeTiling::off;
   watch_for_interruption();
@@ -145,7 +147,7 @@ void run_generate(GenerateFlags& flags) {
   OutputFiles files(flags);
 
   std::vector<std::string> notes;
-  const EngineConfig effective = lone_setup(flags.ranks.parsed(config), notes);
+  const EngineConfig effective = lone_setup(config, notes);
   Engine engine(effective);
   if (effective.enable_distributed_layerwise_offload == config.enable_distributed_layerwise_offload)
     notes.insert(notes.end(), engine.notes().begin(), engine.notes().end());  // they speak of the flags given
@@ -153,10 +155,10 @@ void run_generate(GenerateFlags& flags) {
   GenerateResult result;
   {
     ProgressBar bar;
-    result = engine.generate(flags.request, [&](const Progress& progress) {
-      bar.show(progress);
-      stop_if_interrupted();
-    });
+    result = engine.generate(flags.request, {.progress = [&](const Progress& progress) {
+                               bar.show(progress);
+                               stop_if_interrupted();
+                             }});
   }
   stop_if_interrupted();
   write_png(std::move(files.picture), result);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "cli/engine_flags.h"
 #include "cli/rank_flags.h"
@@ -13,6 +14,7 @@ struct GenerateFlags {
   EngineFlags engine;
   RankFlags ranks;
   GenerateRequest request;
+  std::vector<std::string> images;
   std::string prompts;
   std::string prompt_embeds;
   std::string noise_dtype = "float32";

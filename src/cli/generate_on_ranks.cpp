@@ -151,7 +151,7 @@ void generate_on_ranks(const GenerateFlags& flags, const EngineConfig& config) {
   const std::vector<GenerateRequest> requests = read_requests(flags);
   const std::vector<std::string> names = picture_names(flags, requests.size());
   std::vector<std::string> notes;
-  RankedSetup setup = ranked_setup(flags.ranks.parsed(config), notes);
+  RankedSetup setup = ranked_setup(config, notes);
   setup.also_alike.emplace_back("--output", flags.output);
   const bool is_first = setup.connector->local_ranks().first == 0;  // of the processes: it speaks for all
   for (const std::string& note : notes)

@@ -14,7 +14,7 @@ void RankFlags::add_to(CLI::App& command) {
       "--enable-layerwise-offload", parallel.enable_layerwise_offload,
       "Stream the blocks of a single device, as --enable-distributed-layerwise-offload does on every rank");
   command
-      .add_option("--ranks-per-process", ranks_per_process,
+      .add_option("--ranks-per-process", parallel.ranks_per_process,
                   "Under mpirun or srun: ranks of each process; default: all ranks divided by the processes")
       ->check(check_natural_number);
   add_streaming_to(command, command.get_option("--enable-distributed-layerwise-offload"));
@@ -35,7 +35,7 @@ void RankFlags::add_concurrency_to(CLI::App& command) {
 }
 
 bool RankFlags::are_several() const {
-  return parallel.sizes != ParallelSizes{} || ranks_per_process.has_value() || launched_process().has_value();
+  return parallel.sizes != ParallelSizes{} || parallel.ranks_per_process.has_value() || launched_process().has_value();
 }
 
 void RankFlags::add_sizes_to(CLI::App& command) {
@@ -69,7 +69,7 @@ void RankFlags::add_streaming_to(CLI::App& command, CLI::Option* dlo) {
                     "copies whole blocks")
           ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   command
-      .add_option("--dlo-gather-chunks", gather_chunks,
+      .add_option("--dlo-gather-chunks", parallel.dlo_gather_chunks,
                   "Gather a block in so many chunks: one while the next is copied")
       ->check(check_natural_number)
       ->capture_default_str();
@@ -89,10 +89,10 @@ void RankFlags::add_streaming_to(CLI::App& command, CLI::Option* dlo) {
   for (CLI::Option* option : {gather, waves, residents}) option->needs(dlo);
 }
 
-RankedConfig RankFlags::parsed(const EngineConfig& engine) const {
-  RankedConfig config{engine, parallel, gather_chunks, ranks_per_process};
-  config.parallel.dlo_wave_policy = wave_policy == "strict" ? WavePolicy::strict : WavePolicy::ragged;
-  config.parallel.dlo_resident_with_allgather =
+ParallelConfig RankFlags::parsed() const {
+  ParallelConfig config = parallel;
+  config.dlo_wave_policy = wave_policy == "strict" ? WavePolicy::strict : WavePolicy::ragged;
+  config.dlo_resident_with_allgather =
       residents_with_gather == "reject" ? ResidentsWithAllGather::reject : ResidentsWithAllGather::keep;
   return config;
 }

@@ -2,19 +2,15 @@
 
 #include <CLI/CLI.hpp>
 
-#include <cstddef>
-#include <optional>
 #include <string>
 
-#include "engine/ranks/ranked_setup.h"
+#include "lamina/parallel.h"
 
 namespace lamina {
 
 /// The flags that describe several ranks and what they share.
 struct RankFlags {
   ParallelConfig parallel;
-  std::size_t gather_chunks = 1;
-  std::optional<std::size_t> ranks_per_process;
   std::string wave_policy = "ragged";
   std::string residents_with_gather = "keep";
 
@@ -25,7 +21,7 @@ struct RankFlags {
   /// Whether they, or a launcher, ask for other than one rank.
   bool are_several() const;
   /// After parsing.
-  RankedConfig parsed(const EngineConfig& engine) const;
+  ParallelConfig parsed() const;
 
  private:
   void add_sizes_to(CLI::App& command);

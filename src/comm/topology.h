@@ -4,20 +4,9 @@
 #include <string_view>
 #include <vector>
 
+#include "lamina/parallel.h"
+
 namespace lamina {
-
-/// How many ranks each kind of parallelism takes, as the flags give them.
-struct ParallelSizes {
-  std::size_t data = 1;      ///< --data-parallel-size: replicas, each with samples of its own
-  std::size_t sequence = 1;  ///< --usp: ranks that divide the tokens of a sample (Ulysses)
-  std::size_t tensor = 1;    ///< --tensor-parallel-size: ranks that divide every linear layer
-  bool use_hsdp = false;     ///< --use-hsdp: the parameters are divided over a shard group and gathered per unit
-  /// --hsdp-shard-size; 0: the sequence parallel group. Without sequence parallelism it is the number of ranks, which
-  /// all compute the same sample and only divide its weights.
-  std::size_t hsdp_shard = 0;
-
-  bool operator==(const ParallelSizes&) const = default;
-};
 
 /// Ranks that work together, ascending, and where one of them stands among them.
 struct RankGroup {

@@ -8,10 +8,25 @@
 
 namespace lamina {
 
-void write_png(AtomicFile file, const GenerateResult& result) {
+namespace {
+
+std::vector<std::byte> png_bytes(const GenerateResult& result) {
   std::vector<PngText> texts;
   for (const auto& [key, value] : result.settings) texts.push_back({key, value});
-  write_png(std::move(file), {result.picture.height, result.picture.width, result.picture.rgb}, texts);
+  return encode_png({result.picture.height, result.picture.width, result.picture.rgb}, texts);
+}
+
+}  // namespace
+
+std::vector<std::uint8_t> encode_png(const GenerateResult& result) {
+  const std::vector<std::byte> bytes = png_bytes(result);
+  const auto* begin = reinterpret_cast<const std::uint8_t*>(bytes.data());
+  return {begin, begin + bytes.size()};
+}
+
+void write_png(AtomicFile file, const GenerateResult& result) {
+  file.write(png_bytes(result));
+  file.commit();
 }
 
 void write_tensors(AtomicFile file, const GenerateResult& result) {

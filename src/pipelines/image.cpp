@@ -51,13 +51,16 @@ RgbImage allocate_image(std::int64_t height, std::int64_t width, std::string_vie
 
 RgbImage read_image(const std::filesystem::path& file) {
   const std::string content = read_text_file(file);
-  const std::span<const std::byte> bytes = std::as_bytes(std::span(content));
+  return decode_image(std::as_bytes(std::span(content)), file.string());
+}
+
+RgbImage decode_image(std::span<const std::byte> bytes, std::string_view source) {
   if (bytes.size() < kPngSignature.size())
-    fail(ErrorCode::corrupt, "{}: the file ends after {} bytes; a PNG or JPEG picture is expected", file.string(),
+    fail(ErrorCode::corrupt, "{}: the file ends after {} bytes; a PNG or JPEG picture is expected", source,
          bytes.size());
-  if (starts_with(bytes, kPngSignature)) return decode_png(bytes, file.string());
-  if (starts_with(bytes, kJpegSignature)) return decode_jpeg(bytes, file.string());
-  fail(ErrorCode::invalid_argument, "{}: a PNG or JPEG picture is expected", file.string());
+  if (starts_with(bytes, kPngSignature)) return decode_png(bytes, source);
+  if (starts_with(bytes, kJpegSignature)) return decode_jpeg(bytes, source);
+  fail(ErrorCode::invalid_argument, "{}: a PNG or JPEG picture is expected", source);
 }
 
 }  // namespace lamina

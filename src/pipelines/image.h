@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/file.h"
@@ -27,6 +28,8 @@ RgbImage quantize_image(std::span<const float> values, std::int64_t height, std:
 /// for a damaged or truncated file, invalid_argument for another format or more than 178,956,970 pixels,
 /// not_implemented for a JPEG in four colours; all name the file.
 RgbImage read_image(const std::filesystem::path& file);
+/// The same of a file's bytes; `source` names them in errors.
+RgbImage decode_image(std::span<const std::byte> bytes, std::string_view source);
 
 /// A key and a value in UTF-8 that a PNG carries.
 struct PngText {
@@ -34,9 +37,11 @@ struct PngText {
   std::string value;
 };
 
-/// Writes and commits `file`: a tEXt chunk for each text that fits Latin-1, iTXt for the others, no time; equal
-/// arguments give equal bytes. Throws unavailable as `AtomicFile` does, invalid_argument for a text that is not UTF-8
-/// or holds a zero byte.
+/// The bytes of a PNG file: a tEXt chunk for each text that fits Latin-1, iTXt for the others, no time; equal arguments
+/// give equal bytes. Throws invalid_argument for a text that is not UTF-8 or holds a zero byte.
+std::vector<std::byte> encode_png(const RgbImage& image, const std::vector<PngText>& texts);
+
+/// Writes those and commits `file`. Throws unavailable as `AtomicFile` does.
 void write_png(AtomicFile file, const RgbImage& image, const std::vector<PngText>& texts);
 
 }  // namespace lamina

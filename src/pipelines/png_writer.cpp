@@ -117,10 +117,14 @@ class PngEncoder {
 
 }  // namespace
 
-void write_png(AtomicFile file, const RgbImage& image, const std::vector<PngText>& texts) {
+std::vector<std::byte> encode_png(const RgbImage& image, const std::vector<PngText>& texts) {
   expects(image.pixels.size() == static_cast<std::size_t>(image.height * image.width * 3),
           "a picture of {} x {} with {} values", image.height, image.width, image.pixels.size());
-  file.write(PngEncoder().encode(image, texts));
+  return PngEncoder().encode(image, texts);
+}
+
+void write_png(AtomicFile file, const RgbImage& image, const std::vector<PngText>& texts) {
+  file.write(encode_png(image, texts));
   file.commit();
 }
 

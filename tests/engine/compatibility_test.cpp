@@ -20,18 +20,18 @@ using ::testing::HasSubstr;
 const std::filesystem::path kDocument = std::filesystem::path(LAMINA_FIXTURES_DIR) / "../../docs/compatibility.md";
 
 /// Sets a feature, and the features without which it has no effect.
-void set(ParallelConfig& config, Feature feature) {
+void set(EngineConfig& config, Feature feature) {
   switch (feature) {
-    case Feature::data_parallel: config.sizes.data = 2; return;
-    case Feature::sequence_parallel: config.sizes.sequence = 2; return;
-    case Feature::tensor_parallel: config.sizes.tensor = 2; return;
-    case Feature::hsdp: config.sizes.use_hsdp = true; return;
-    case Feature::cpu_offload: config.enable_cpu_offload = true; return;
-    case Feature::layerwise_offload: config.enable_layerwise_offload = true; return;
+    case Feature::data_parallel: config.parallel.sizes.data = 2; return;
+    case Feature::sequence_parallel: config.parallel.sizes.sequence = 2; return;
+    case Feature::tensor_parallel: config.parallel.sizes.tensor = 2; return;
+    case Feature::hsdp: config.parallel.sizes.use_hsdp = true; return;
+    case Feature::cpu_offload: config.parallel.enable_cpu_offload = true; return;
+    case Feature::layerwise_offload: config.parallel.enable_layerwise_offload = true; return;
     case Feature::dlo: config.enable_distributed_layerwise_offload = true; return;
     case Feature::all_gather:
       set(config, Feature::dlo);
-      config.dlo_use_allgather = true;
+      config.parallel.dlo_use_allgather = true;
       return;
     case Feature::residents:
       set(config, Feature::dlo);
@@ -39,19 +39,19 @@ void set(ParallelConfig& config, Feature feature) {
       return;
     case Feature::residents_rejected:
       set(config, Feature::residents);
-      config.dlo_resident_with_allgather = ResidentsWithAllGather::reject;
+      config.parallel.dlo_resident_with_allgather = ResidentsWithAllGather::reject;
       return;
     case Feature::strict_waves:
       set(config, Feature::all_gather);
-      config.dlo_wave_policy = WavePolicy::strict;
+      config.parallel.dlo_wave_policy = WavePolicy::strict;
       return;
-    case Feature::co_batching: config.max_concurrent_requests_per_replica = 4; return;
+    case Feature::co_batching: config.parallel.max_concurrent_requests_per_replica = 4; return;
   }
 }
 
-ParallelConfig with(std::initializer_list<Feature> features) {
-  ParallelConfig config;
-  config.dlo_use_allgather = false;
+EngineConfig with(std::initializer_list<Feature> features) {
+  EngineConfig config;
+  config.parallel.dlo_use_allgather = false;
   for (const Feature feature : features) set(config, feature);
   return config;
 }
@@ -129,7 +129,7 @@ TEST(Compatibility, RowsStandInTheOrderOfTheirEnum) {
 
 TEST(Compatibility, EachFeatureIsSetByItsFlagAlone) {
   for (const FeatureInfo& info : features()) {
-    EXPECT_FALSE(info.is_set(ParallelConfig{})) << info.flag;
+    EXPECT_FALSE(info.is_set(EngineConfig{})) << info.flag;
     EXPECT_TRUE(info.is_set(with({info.feature}))) << info.flag;
   }
 }
@@ -141,15 +141,15 @@ TEST(Compatibility, OffloadFlagsUnderDloAreReportedAsOverridden) {
                                                "--enable-distributed-layerwise-offload")));
   EXPECT_THAT(result.notes, Contains(HasSubstr("--enable-layerwise-offload is overridden by "
                                                "--enable-distributed-layerwise-offload")));
-  EXPECT_FALSE(result.config.enable_cpu_offload);
-  EXPECT_FALSE(result.config.enable_layerwise_offload);
+  EXPECT_FALSE(result.config.parallel.enable_cpu_offload);
+  EXPECT_FALSE(result.config.parallel.enable_layerwise_offload);
   EXPECT_TRUE(result.config.enable_distributed_layerwise_offload);
 }
 
 TEST(Compatibility, FlagsWithoutWhatTheyNeedHaveNoEffectAndSaySo) {
-  ParallelConfig config;
+  EngineConfig config;
   config.dlo_resident_layers = 2;
-  config.dlo_wave_policy = WavePolicy::strict;
+  config.parallel.dlo_wave_policy = WavePolicy::strict;
   EXPECT_THAT(resolve(config).notes,
               ::testing::UnorderedElementsAre(
                   "--dlo-resident-layers has no effect without --enable-distributed-layerwise-offload",
@@ -178,10 +178,10 @@ TEST(Compatibility, AllRefusalsOfAConfigurationComeInOneError) {
 
 TEST(Compatibility, ChecksCounts) {
   expect_error(ErrorCode::invalid_argument, {"--text-encoder-tp-size 2", "expected 1, or --tensor-parallel-size 4"},
-               [] { resolve({.sizes = {.tensor = 4}, .text_encoder_tp = 2}); });
+               [] { resolve({.parallel = {.sizes = {.tensor = 4}, .text_encoder_tp = 2}}); });
   expect_error(ErrorCode::invalid_argument, {"--max-concurrent-requests-per-replica 0", "at least 1"},
-               [] { resolve({.max_concurrent_requests_per_replica = 0}); });
-  EXPECT_EQ(resolve({.sizes = {.tensor = 4}, .text_encoder_tp = 1}).config.text_encoder_tp, 1u);
+               [] { resolve({.parallel = {.max_concurrent_requests_per_replica = 0}}); });
+  EXPECT_EQ(resolve({.parallel = {.sizes = {.tensor = 4}, .text_encoder_tp = 1}}).config.parallel.text_encoder_tp, 1u);
 }
 
 TEST(Compatibility, DocumentIsMadeFromTheTable) {

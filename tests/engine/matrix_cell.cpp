@@ -14,23 +14,23 @@ constexpr std::array<std::size_t, 3> kResidents{0, 1, 1000};
 constexpr std::array<std::size_t, 3> kChunks{1, 2, 5};
 constexpr std::size_t kShardsAlone = 2;  // ranks of HSDP without sequence parallelism
 
-ParallelConfig parallel_of(const MatrixCell& cell) {
+EngineConfig config_of(const MatrixCell& cell) {
   const bool shards = cell.values[MatrixCell::hsdp] == 1;
-  ParallelConfig config;
-  config.sizes = {.data = cell.values[MatrixCell::data] + 1,
-                  .sequence = cell.values[MatrixCell::sequence] + 1,
-                  .tensor = cell.values[MatrixCell::tensor] + 1,
-                  .use_hsdp = shards,
-                  .hsdp_shard = shards ? kShardsAlone : 0};
+  EngineConfig config;
+  config.parallel.sizes = {.data = cell.values[MatrixCell::data] + 1,
+                           .sequence = cell.values[MatrixCell::sequence] + 1,
+                           .tensor = cell.values[MatrixCell::tensor] + 1,
+                           .use_hsdp = shards,
+                           .hsdp_shard = shards ? kShardsAlone : 0};
   config.enable_distributed_layerwise_offload = cell.values[MatrixCell::transfer] != MatrixCell::kept;
-  config.dlo_use_allgather = cell.values[MatrixCell::transfer] == MatrixCell::gathered;
+  config.parallel.dlo_use_allgather = cell.values[MatrixCell::transfer] == MatrixCell::gathered;
   config.dlo_resident_layers = kResidents[cell.values[MatrixCell::residents]];
   return config;
 }
 
 bool is_allowed(const MatrixCell& cell) {
   try {
-    resolve(parallel_of(cell));
+    resolve(config_of(cell));
     return true;
   } catch (const Error& error) {
     if (error.code() != ErrorCode::incompatible) throw;
@@ -40,7 +40,7 @@ bool is_allowed(const MatrixCell& cell) {
 
 /// Whether no factor that has no effect is at other than its first value.
 bool is_plain(const MatrixCell& cell) {
-  const EffectiveParallelism effective = resolve(parallel_of(cell));
+  const EffectiveParallelism effective = resolve(config_of(cell));
   const bool shards = cell.values[MatrixCell::hsdp] == 1;
   const bool streams = shards || effective.config.enable_distributed_layerwise_offload;
   const bool gathers = shards || effective.gathers_weights;
@@ -60,14 +60,14 @@ std::vector<Pair> pairs_of(const MatrixCell& cell) {
 
 }  // namespace
 
-RankedConfig MatrixCell::config(const std::filesystem::path& model) const {
-  const ParallelConfig parallel = parallel_of(*this);
-  RankedConfig config = micro_ranks(model, parallel.sizes);
-  config.parallel = parallel;
-  config.engine.enable_distributed_layerwise_offload = parallel.enable_distributed_layerwise_offload;
-  config.engine.dlo_resident_layers = parallel.dlo_resident_layers;
-  config.engine.dlo_slots = values[slots] + 1;
-  config.gather_chunks = kChunks[values[chunks]];
+EngineConfig MatrixCell::config(const std::filesystem::path& model) const {
+  const EngineConfig of_cell = config_of(*this);
+  EngineConfig config = micro_ranks(model, of_cell.parallel.sizes);
+  config.parallel = of_cell.parallel;
+  config.enable_distributed_layerwise_offload = of_cell.enable_distributed_layerwise_offload;
+  config.dlo_resident_layers = of_cell.dlo_resident_layers;
+  config.dlo_slots = values[slots] + 1;
+  config.parallel.dlo_gather_chunks = kChunks[values[chunks]];
   return config;
 }
 

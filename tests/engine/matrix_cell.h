@@ -19,7 +19,7 @@ struct MatrixCell {
   std::array<std::size_t, kFactors> values{};
 
   bool operator==(const MatrixCell&) const = default;
-  RankedConfig config(const std::filesystem::path& model) const;
+  EngineConfig config(const std::filesystem::path& model) const;
   /// Whether ranks compute a sample together: sums over other places are rounded otherwise.
   bool divides_samples() const { return values[sequence] > 0 || values[tensor] > 0; }
 };

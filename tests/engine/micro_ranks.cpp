@@ -30,12 +30,12 @@ fs::path micro_transformer(const fs::path& folder, int double_blocks, int single
   return model;
 }
 
-RankedConfig micro_ranks(const fs::path& model, const ParallelSizes& sizes) {
-  RankedConfig config;
-  config.engine.model = model;
-  config.engine.device = "cpu";
-  config.engine.load_text_encoder = false;
-  config.engine.poison_released = true;
+EngineConfig micro_ranks(const fs::path& model, const ParallelSizes& sizes) {
+  EngineConfig config;
+  config.model = model;
+  config.device = "cpu";
+  config.load_text_encoder = false;
+  config.poison_released = true;
   config.parallel.sizes = sizes;
   return config;
 }

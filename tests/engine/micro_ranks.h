@@ -15,7 +15,7 @@ std::filesystem::path micro_transformer(const std::filesystem::path& folder, int
                                         int single_blocks = 2);
 
 /// Ranks that run it on CPU devices, released bytes poisoned.
-RankedConfig micro_ranks(const std::filesystem::path& model, const ParallelSizes& sizes);
+EngineConfig micro_ranks(const std::filesystem::path& model, const ParallelSizes& sizes);
 
 /// For that transformer: of random embeddings, with an odd number of tokens for an odd number of `columns`.
 GenerateRequest micro_request(std::uint64_t seed, std::int64_t columns, std::int64_t steps);

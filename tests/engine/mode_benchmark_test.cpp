@@ -19,11 +19,11 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-RankedConfig demo_ranks(std::size_t ranks) {
-  RankedConfig config;
-  config.engine.model = tiny_shapes().string();
-  config.engine.device = "cpu";
-  config.engine.dlo_host_backing = HostBackingChoice::private_pages;
+EngineConfig demo_ranks(std::size_t ranks) {
+  EngineConfig config;
+  config.model = tiny_shapes().string();
+  config.device = "cpu";
+  config.dlo_host_backing = HostBackingChoice::private_pages;
   config.parallel.sizes.data = ranks;
   return config;
 }
@@ -122,8 +122,8 @@ TEST(ModeBenchmark, ATimeLimitEndsASizeButLeavesTheNext) {
 }
 
 TEST(ModeBenchmark, AModeThatDoesNotFitBecomesANote) {
-  RankedConfig config = demo_ranks(1);
-  config.engine.device_memory_bytes = 12 << 20;
+  EngineConfig config = demo_ranks(1);
+  config.device_memory_bytes = 12 << 20;
   const ModeBenchmark benchmark = run_mode_benchmark(config, small_benchmark({"resident", "local"}));
   EXPECT_THAT(modes_of(benchmark), ElementsAre("local"));
   ASSERT_EQ(benchmark.notes.size(), 1U);
@@ -136,8 +136,8 @@ TEST(ModeBenchmark, AModeThatDoesNotFitBecomesANote) {
 }
 
 TEST(ModeBenchmark, MeasuresWhatTheFlagsSay) {
-  RankedConfig config = demo_ranks(1);
-  config.engine.enable_distributed_layerwise_offload = true;
+  EngineConfig config = demo_ranks(1);
+  config.enable_distributed_layerwise_offload = true;
   config.parallel.max_concurrent_requests_per_replica = 3;
   const ModeBenchmark benchmark = run_mode_benchmark(config, small_benchmark({"given"}));
   EXPECT_THAT(modes_of(benchmark), ElementsAre("given"));

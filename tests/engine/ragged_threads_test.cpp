@@ -51,17 +51,17 @@ GenerateRequest real_request(const SimulatedRequest& simulated) {
   return micro_request(simulated.request.id, 1 + denoising.pass_time / std::chrono::milliseconds(2), steps);
 }
 
-RankedConfig config_of(const Scenario& scenario, const std::filesystem::path& model) {
-  RankedConfig config = micro_ranks(model, scenario.sizes);
-  config.engine.enable_distributed_layerwise_offload = true;
-  config.engine.dlo_slots = scenario.slots;
+EngineConfig config_of(const Scenario& scenario, const std::filesystem::path& model) {
+  EngineConfig config = micro_ranks(model, scenario.sizes);
+  config.enable_distributed_layerwise_offload = true;
+  config.dlo_slots = scenario.slots;
   config.parallel.dlo_use_allgather = scenario.gathers_weights && !scenario.sizes.use_hsdp;
   config.parallel.max_concurrent_requests_per_replica = scenario.samples_per_replica;
   if (config.parallel.dlo_use_allgather) config.parallel.dlo_wave_policy = scenario.wave_policy;
   return config;
 }
 
-RankedSetup setup_of(const RankedConfig& config) {
+RankedSetup setup_of(const EngineConfig& config) {
   std::vector<std::string> notes;
   return ranked_setup(config, notes);
 }
@@ -109,7 +109,7 @@ class Cancellations {
 };
 
 /// On one replica that has nothing else to do.
-std::vector<float> lone_run(RankedConfig config, const GenerateRequest& request) {
+std::vector<float> lone_run(EngineConfig config, const GenerateRequest& request) {
   config.parallel.sizes.data = 1;
   const RankedRun run = run_on_ranks(setup_of(config), {request});
   return tensor_of(run.outcomes.front().result.value(), "latents").values;
@@ -136,7 +136,7 @@ INSTANTIATE_TEST_SUITE_P(Schedules, RaggedThreads, ::testing::ValuesIn(seeds()),
 TEST_P(RaggedThreads, EverySurvivorEndsAsAlone) {
   const Scenario scenario = lamina::testing::random_scenario(GetParam());
   const ScratchFolder scratch;
-  const RankedConfig config = config_of(scenario, micro_transformer(scratch.path(), 1, 2));
+  const EngineConfig config = config_of(scenario, micro_transformer(scratch.path(), 1, 2));
   std::vector<GenerateRequest> requests;
   for (const SimulatedRequest& simulated : scenario.requests) requests.push_back(real_request(simulated));
   RankedSetup setup = setup_of(config);

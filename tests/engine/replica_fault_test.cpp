@@ -32,9 +32,9 @@ void PrintTo(const ReplicaMode& mode, std::ostream* out) {
 class ReplicaFaults : public ::testing::TestWithParam<ReplicaMode> {
  protected:
   RankedSetup setup() const {
-    RankedConfig config = micro_ranks(model_, GetParam().sizes);
-    config.engine.enable_distributed_layerwise_offload = GetParam().streams;
-    config.engine.dlo_slots = 1;
+    EngineConfig config = micro_ranks(model_, GetParam().sizes);
+    config.enable_distributed_layerwise_offload = GetParam().streams;
+    config.dlo_slots = 1;
     config.parallel.dlo_use_allgather = GetParam().gathers;
     std::vector<std::string> notes;
     return ranked_setup(config, notes);

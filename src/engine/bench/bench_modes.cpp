@@ -19,18 +19,18 @@ struct ModeLayout {
   bool gathers = false;
 };
 
-RankedConfig arrange(RankedConfig config, const ModeLayout& layout, std::size_t samples = 1) {
-  config.engine.enable_distributed_layerwise_offload = layout.streams;
+EngineConfig arrange(EngineConfig config, const ModeLayout& layout, std::size_t samples = 1) {
+  config.enable_distributed_layerwise_offload = layout.streams;
   config.parallel.sizes = layout.sizes;
   config.parallel.dlo_use_allgather = layout.gathers;
   config.parallel.max_concurrent_requests_per_replica = samples;
-  if (!layout.streams) config.engine.dlo_resident_layers = 0;
+  if (!layout.streams) config.dlo_resident_layers = 0;
   return config;
 }
 
 class LoadList {
  public:
-  LoadList(const RankedConfig& config, const std::vector<std::string>& modes)
+  LoadList(const EngineConfig& config, const std::vector<std::string>& modes)
       : config_(config), modes_(modes), ranks_(Topology(config.parallel.sizes).world_size()) {}
 
   std::vector<BenchLoad> all() {
@@ -76,7 +76,7 @@ class LoadList {
     loads_.push_back(std::move(load));
   }
 
-  const RankedConfig& config_;
+  const EngineConfig& config_;
   const std::vector<std::string>& modes_;
   std::size_t ranks_;
   std::vector<BenchLoad> loads_;
@@ -90,7 +90,7 @@ const std::vector<std::string>& bench_mode_names() {
   return kNames;
 }
 
-void check_modes(const RankedConfig& config, const ModeBenchmarkRequest& request) {
+void check_modes(const EngineConfig& config, const ModeBenchmarkRequest& request) {
   const std::size_t ranks = Topology(config.parallel.sizes).world_size();
   for (const std::string& mode : request.modes) {
     if (mode == "given" || mode == "resident" || mode == "local" || mode == "cobatch") continue;
@@ -102,7 +102,7 @@ void check_modes(const RankedConfig& config, const ModeBenchmarkRequest& request
   }
 }
 
-std::vector<BenchLoad> bench_loads(const RankedConfig& config, const std::vector<std::string>& modes) {
+std::vector<BenchLoad> bench_loads(const EngineConfig& config, const std::vector<std::string>& modes) {
   return LoadList(config, modes).all();
 }
 

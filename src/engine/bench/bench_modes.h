@@ -17,7 +17,7 @@ struct BenchRow {
 
 /// Ranks that load their weights once, and the rows that are measured with them.
 struct BenchLoad {
-  RankedConfig config;
+  EngineConfig config;
   std::vector<BenchRow> rows;
   /// The mode that tells what a sample's step computes, and among how many ranks its work is divided further.
   std::string compute_of;
@@ -26,6 +26,6 @@ struct BenchLoad {
 
 /// The loads of the modes named, of as many ranks as `config` asks for. Rows of one load are neighbours; what tells the
 /// compute of others comes before them.
-std::vector<BenchLoad> bench_loads(const RankedConfig& config, const std::vector<std::string>& modes);
+std::vector<BenchLoad> bench_loads(const EngineConfig& config, const std::vector<std::string>& modes);
 
 }  // namespace lamina

@@ -67,10 +67,10 @@ std::size_t largest_unit_bytes(const Pipeline& pipeline) {
 
 class ModeRunner {
  public:
-  ModeRunner(const RankedConfig& config, const ModeBenchmarkRequest& request,
+  ModeRunner(const EngineConfig& config, const ModeBenchmarkRequest& request,
              const std::function<void(const ModeMeasurement&)>& measured, const std::function<bool()>& stop)
       : config_(config), request_(request), measured_(measured), stop_(stop) {
-    config_.engine.load_text_encoder = false;
+    config_.load_text_encoder = false;
   }
 
   ModeBenchmark run() {
@@ -92,9 +92,9 @@ class ModeRunner {
   /// Replicas that each copy whole units, on all ranks.
   void measure_links_of_ranks() {
     result_.ranks = Topology(config_.parallel.sizes).world_size();
-    RankedConfig plain = config_;
+    EngineConfig plain = config_;
     plain.parallel = {.sizes = {.data = result_.ranks}};
-    plain.engine.enable_distributed_layerwise_offload = false;
+    plain.enable_distributed_layerwise_offload = false;
     std::vector<std::string> notes;
     const RankedSetup setup = ranked_setup(plain, notes);
     result_.device = setup.create_device(0)->name();
@@ -186,7 +186,7 @@ class ModeRunner {
     }
   }
 
-  RankedConfig config_;
+  EngineConfig config_;
   const ModeBenchmarkRequest& request_;
   const std::function<void(const ModeMeasurement&)>& measured_;
   const std::function<bool()>& stop_;
@@ -200,7 +200,7 @@ double ModeMeasurement::floor_ms() const {
   return std::max(compute_ms.value_or(0), link_ms);
 }
 
-ModeBenchmark run_mode_benchmark(const RankedConfig& config, const ModeBenchmarkRequest& request,
+ModeBenchmark run_mode_benchmark(const EngineConfig& config, const ModeBenchmarkRequest& request,
                                  const std::function<void(const ModeMeasurement&)>& measured,
                                  const std::function<bool()>& stop) {
   expects(!request.sizes.empty() && !request.modes.empty() && request.steps >= 1, "a benchmark of nothing");

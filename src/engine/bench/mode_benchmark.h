@@ -61,13 +61,13 @@ struct ModeBenchmark {
 const std::vector<std::string>& bench_mode_names();
 
 /// Throws invalid_argument for an unknown mode, and where one is named that needs several ranks.
-void check_modes(const RankedConfig& config, const ModeBenchmarkRequest& request);
+void check_modes(const EngineConfig& config, const ModeBenchmarkRequest& request);
 
 /// Runs the transformer alone on random prompt embeddings, on the ranks that `config` asks for, in one mode after the
 /// other; each loads its weights once. `measured` is told the rows of a mode as soon as it is done, and `stop` is asked
 /// before each pass whether to give up. Modes that this build or device cannot run become notes. Throws cancelled where
 /// `stop` said so, and as `check_modes` and `ranked_setup` do.
-ModeBenchmark run_mode_benchmark(const RankedConfig& config, const ModeBenchmarkRequest& request,
+ModeBenchmark run_mode_benchmark(const EngineConfig& config, const ModeBenchmarkRequest& request,
                                  const std::function<void(const ModeMeasurement&)>& measured = {},
                                  const std::function<bool()>& stop = {});
 

@@ -30,7 +30,7 @@ bool speaks_of(const Cell& cell, const FeatureSet& one, const FeatureSet& other)
   return (one[first] && other[second]) || (one[second] && other[first]);
 }
 
-FeatureSet features_set(const ParallelConfig& config) {
+FeatureSet features_set(const EngineConfig& config) {
   FeatureSet set;
   for (const FeatureInfo& info : features()) set[index_of(info.feature)] = info.is_set(config);
   return set;
@@ -61,12 +61,12 @@ void refuse_conflicts(const FeatureSet& set) {
   if (!sentences.empty()) fail(ErrorCode::incompatible, "{}", sentences);
 }
 
-void check_counts(const ParallelConfig& config) {
-  if (config.max_concurrent_requests_per_replica < 1)
+void check_counts(const EngineConfig& config) {
+  if (config.parallel.max_concurrent_requests_per_replica < 1)
     fail(ErrorCode::invalid_argument, "--max-concurrent-requests-per-replica 0: expected at least 1");
-  if (config.text_encoder_tp > 1 && config.text_encoder_tp != config.sizes.tensor)
+  if (config.parallel.text_encoder_tp > 1 && config.parallel.text_encoder_tp != config.parallel.sizes.tensor)
     fail(ErrorCode::invalid_argument, "--text-encoder-tp-size {}: expected 1, or --tensor-parallel-size {}",
-         config.text_encoder_tp, config.sizes.tensor);
+         config.parallel.text_encoder_tp, config.parallel.sizes.tensor);
 }
 
 }  // namespace
@@ -82,15 +82,15 @@ std::vector<Cell> judge(Feature one, Feature other) {
   return harshest;
 }
 
-EffectiveParallelism resolve(const ParallelConfig& config) {
+EffectiveParallelism resolve(const EngineConfig& config) {
   std::vector<std::string> notes;
   const FeatureSet set = effective(features_set(config), notes);
   refuse_conflicts(set);
   check_counts(config);
 
-  EffectiveParallelism result{.topology = Topology(config.sizes), .config = config, .notes = std::move(notes)};
-  result.config.enable_cpu_offload = set[index_of(Feature::cpu_offload)];
-  result.config.enable_layerwise_offload = set[index_of(Feature::layerwise_offload)];
+  EffectiveParallelism result{.topology = Topology(config.parallel.sizes), .config = config, .notes = std::move(notes)};
+  result.config.parallel.enable_cpu_offload = set[index_of(Feature::cpu_offload)];
+  result.config.parallel.enable_layerwise_offload = set[index_of(Feature::layerwise_offload)];
   if (!set[index_of(Feature::all_gather)]) return result;
   result.gathers_weights = result.topology.group(GroupKind::offload, 0).size() > 1;
   if (!result.gathers_weights)

@@ -6,7 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "engine/config/parallel_config.h"
+#include "comm/topology.h"
+#include "lamina/engine.h"
 
 namespace lamina {
 
@@ -32,7 +33,7 @@ struct FeatureInfo {
   std::string_view flag;
   std::string_view meaning;
   std::optional<Feature> needs;  ///< without it the flag has no effect
-  bool (*is_set)(const ParallelConfig&);
+  bool (*is_set)(const EngineConfig&);
 };
 
 enum class Verdict { combine, overridden, refused };
@@ -56,14 +57,14 @@ std::vector<Cell> judge(Feature one, Feature other);
 /// What of a configuration takes effect.
 struct EffectiveParallelism {
   Topology topology;
-  ParallelConfig config;           ///< without what is overridden
+  EngineConfig config;             ///< without what is overridden
   bool gathers_weights = false;    ///< DLO all-gather over a group of more than one rank
   std::vector<std::string> notes;  ///< what has no effect or was overridden, and why, one sentence each
 };
 
 /// Validates a configuration whole; no device is touched. Throws incompatible with one sentence for each pair that is
 /// refused, flags and way out, or invalid_argument for a size.
-EffectiveParallelism resolve(const ParallelConfig& config);
+EffectiveParallelism resolve(const EngineConfig& config);
 
 /// docs/compatibility.md.
 std::string compatibility_document();

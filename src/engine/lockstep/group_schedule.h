@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/lockstep/messages.h"
-#include "engine/lockstep/wave_policy.h"
+#include "lamina/parallel.h"
 
 namespace lamina {
 

@@ -33,22 +33,21 @@ std::optional<GroupKind> weight_group(const EffectiveParallelism& effective) {
   return effective.gathers_weights ? std::optional(GroupKind::offload) : std::nullopt;
 }
 
-EffectiveParallelism resolve_all(const RankedConfig& config, std::vector<std::string>& notes) {
-  ParallelConfig parallel = config.parallel;
-  parallel.enable_distributed_layerwise_offload = config.engine.enable_distributed_layerwise_offload;
-  parallel.dlo_resident_layers = config.engine.dlo_resident_layers;
-  EffectiveParallelism effective = resolve(parallel);
+EffectiveParallelism resolve_all(const EngineConfig& config, std::vector<std::string>& notes) {
+  EffectiveParallelism effective = resolve(config);
   notes.insert(notes.end(), effective.notes.begin(), effective.notes.end());
-  if (config.gather_chunks < 1 || config.gather_chunks > kMostChunks)
-    fail(ErrorCode::invalid_argument, "--dlo-gather-chunks {}: expected 1 to {}", config.gather_chunks, kMostChunks);
-  if (config.gather_chunks > 1 && !weight_group(effective))
+  if (config.parallel.dlo_gather_chunks < 1 || config.parallel.dlo_gather_chunks > kMostChunks)
+    fail(ErrorCode::invalid_argument, "--dlo-gather-chunks {}: expected 1 to {}", config.parallel.dlo_gather_chunks,
+         kMostChunks);
+  if (config.parallel.dlo_gather_chunks > 1 && !weight_group(effective))
     notes.push_back("--dlo-gather-chunks has no effect: no weights are gathered");
   return effective;
 }
 
 /// What streams, and what of it stays. Plain layerwise offload streams like a rank that gathers nothing; components
 /// that come and go whole are ones of which every block stays while they are there.
-EngineConfig effective_engine(EngineConfig engine, const ParallelConfig& parallel) {
+EngineConfig with_older_offload(EngineConfig engine) {
+  const ParallelConfig& parallel = engine.parallel;
   if (engine.enable_distributed_layerwise_offload) return engine;
   engine.enable_distributed_layerwise_offload = parallel.enable_layerwise_offload || parallel.enable_cpu_offload;
   if (parallel.enable_cpu_offload) engine.dlo_resident_layers = std::numeric_limits<std::size_t>::max();
@@ -87,17 +86,17 @@ std::shared_ptr<RankConnector> connect(const RankPlaces& places, bool in_process
   return connect_threads(places.local.count, kCollectiveLimit);
 }
 
-OpenPipeline opener(const EngineConfig& engine, const ParallelConfig& parallel, DeviceKind device) {
-  return
-      [model = engine.model, options = PipelineOptions{.text_encoder = engine.load_text_encoder,
-                                                       .activations = activation_dtype(engine.dtype, device),
-                                                       .vae_tiling = engine.vae_tiling,
-                                                       .text_encoder_tensor_parallel = parallel.text_encoder_tp != 1}](
-          const ModelGroups& groups) mutable {
-        PipelineOptions of_rank = options;
-        of_rank.groups = groups;
-        return open_pipeline(ModelFolder::open(model), of_rank);
-      };
+OpenPipeline opener(const EngineConfig& engine, DeviceKind device) {
+  return [model = engine.model,
+          options = PipelineOptions{.text_encoder = engine.load_text_encoder,
+                                    .activations = activation_dtype(engine.dtype, device),
+                                    .vae_tiling = engine.vae_tiling,
+                                    .text_encoder_tensor_parallel = engine.parallel.text_encoder_tp != 1}](
+             const ModelGroups& groups) mutable {
+    PipelineOptions of_rank = options;
+    of_rank.groups = groups;
+    return open_pipeline(ModelFolder::open(model), of_rank);
+  };
 }
 
 /// Opens the model as one rank will, so that what it cannot be divided into is refused; gives its fingerprint.
@@ -111,22 +110,22 @@ std::string checked_model(const OpenPipeline& open, const ParallelSizes& sizes) 
 
 }  // namespace
 
-RankedSetup ranked_setup(const RankedConfig& config, std::vector<std::string>& notes,
+RankedSetup ranked_setup(const EngineConfig& config, std::vector<std::string>& notes,
                          std::shared_ptr<RankConnector> connector) {
   const EffectiveParallelism effective = resolve_all(config, notes);
   const Topology& topology = effective.topology;
-  const EngineConfig engine = effective_engine(config.engine, effective.config);
+  const EngineConfig engine = with_older_offload(effective.config);
   const std::optional<LaunchedProcess> process = launched_process();
   RankPlaces places{{}, choose_device(engine.device)};
   if (connector == nullptr) {
-    places = place_ranks(topology, process, config.ranks_per_process, places.first_device);
+    places = place_ranks(topology, process, config.parallel.ranks_per_process, places.first_device);
   } else {
     topology.check_world_size(connector->world_size(), "the launcher");
     places.local = connector->local_ranks();
   }
   const auto [local, device] = places;
   check_gpus(device, local.count);
-  OpenPipeline open = opener(engine, effective.config, device.kind);
+  OpenPipeline open = opener(engine, device.kind);
   std::string model = checked_model(open, topology.sizes());
   if (connector == nullptr) connector = connect(places, process.has_value());
   return {
@@ -144,16 +143,16 @@ RankedSetup ranked_setup(const RankedConfig& config, std::vector<std::string>& n
                      {"--vae-tiling", fmt::format("{}", static_cast<int>(engine.vae_tiling))}},
       .offload = offload_options(engine),
       .weights = weight_group(effective),
-      .chunks = config.gather_chunks,
+      .chunks = config.parallel.dlo_gather_chunks,
       .shards = shard_place(effective),
-      .samples_per_replica = effective.config.max_concurrent_requests_per_replica,
-      .wave_policy = effective.config.dlo_wave_policy};
+      .samples_per_replica = engine.parallel.max_concurrent_requests_per_replica,
+      .wave_policy = engine.parallel.dlo_wave_policy};
 }
 
-EngineConfig lone_setup(const RankedConfig& config, std::vector<std::string>& notes) {
-  RankedConfig lone = config;
+EngineConfig lone_setup(const EngineConfig& config, std::vector<std::string>& notes) {
+  EngineConfig lone = config;
   lone.parallel.dlo_use_allgather = false;  // nothing to gather, and nothing to tell of it
-  return effective_engine(config.engine, resolve_all(lone, notes).config);
+  return with_older_offload(resolve_all(lone, notes).config);
 }
 
 }  // namespace lamina

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <span>
 
 #include "base/error.h"
 #include "pipelines/flux2/prompt_embeddings.h"
@@ -39,7 +40,7 @@ void decide_guidance(const Flux2Model& model, Flux2Job& job) {
 /// Generators of PyTorch on the CPU use no more of a seed.
 void decide_seed(Flux2Job& job) {
   const std::uint64_t used = job.request.seed & 0xFFFFFFFFU;
-  if (used == job.request.seed || !job.request.noise_file.empty()) return;
+  if (used == job.request.seed || job.gives_noise()) return;
   job.notes.push_back(
       fmt::format("seed {} draws the noise of seed {}: only its low 32 bits count", job.request.seed, used));
   job.request.seed = used;
@@ -47,9 +48,13 @@ void decide_seed(Flux2Job& job) {
 
 void decide_references(const Flux2Model& model, Flux2Job& job) {
   const std::int64_t patch = model.geometry().patch_pixels();
-  for (const std::string& file : job.request.images) {
+  for (const InputImage& image : job.request.images) {
     Flux2Reference& reference = job.references.emplace_back();
-    reference.image = prepare_reference(read_image(file), patch, file);
+    const std::string source =
+        image.file.empty() ? fmt::format("image {} of the request", job.references.size()) : image.file;
+    reference.image = prepare_reference(
+        image.file.empty() ? decode_image(std::as_bytes(std::span(image.bytes)), source) : read_image(image.file),
+        patch, source);
     reference.grid = {reference.image.height / patch, reference.image.width / patch};
   }
 }
@@ -72,7 +77,14 @@ void tokenize(const Flux2Model& model, Flux2Job& job) {
   if (job.prompts.front().cut_count > 0)
     job.notes.push_back(fmt::format("the prompt is {} tokens longer than the {} the model reads; its end was cut off",
                                     job.prompts.front().cut_count, kPromptLength));
-  if (job.uses_guidance_branches()) job.prompts.push_back(encode_chat_prompt(model.tokenizer(), ""));
+  if (job.uses_guidance_branches())
+    job.prompts.push_back(encode_chat_prompt(model.tokenizer(), job.request.negative_prompt));
+}
+
+void note_unused_negative_prompt(Flux2Job& job) {
+  if (job.request.negative_prompt.empty() || (job.uses_guidance_branches() && !job.prompts.empty())) return;
+  job.notes.push_back(fmt::format("the negative prompt has no effect: {}",
+                                  job.prompts.empty() ? "embeddings are given" : "there is no guidance branch"));
 }
 
 std::vector<float> read_noise_file(const std::string& file, const Shape& shape) {
@@ -86,15 +98,30 @@ std::vector<float> read_noise_file(const std::string& file, const Shape& shape) 
   return values;
 }
 
+/// Given in memory, as the file would hold it.
+std::vector<float> given_noise(const InputTensor& noise, const Shape& shape) {
+  if (Shape(std::span<const std::int64_t>(noise.shape)) != shape ||
+      noise.values.size() != static_cast<std::size_t>(shape.elements()))
+    fail(ErrorCode::incompatible, "noise has shape {} and {} values; {} is expected",
+         to_string(Shape(std::span<const std::int64_t>(noise.shape))), noise.values.size(), to_string(shape));
+  return noise.values;
+}
+
+std::vector<float> noise_of(const GenerateRequest& request, const Shape& shape) {
+  if (request.noise && !request.noise_file.empty())
+    fail(ErrorCode::invalid_argument, "noise and a noise file exclude each other");
+  if (request.noise) return given_noise(*request.noise, shape);
+  if (!request.noise_file.empty()) return read_noise_file(request.noise_file, shape);
+  const DType dtype = request.noise_dtype == NoiseDType::bfloat16 ? DType::bf16 : DType::f32;
+  return torch_randn(request.seed, static_cast<std::size_t>(shape.elements()), dtype);
+}
+
 /// Noise is drawn as [1, channels, rows, columns]; tokens are [rows * columns, channels].
 void draw_noise(const Flux2Model& model, Flux2Job& job) {
   const std::int64_t channels = model.transformer().config().in_channels;
   const std::int64_t tokens = job.grid.tokens();
   const Shape shape{1, channels, job.grid.rows, job.grid.columns};
-  const DType dtype = job.request.noise_dtype == NoiseDType::bfloat16 ? DType::bf16 : DType::f32;
-  const std::vector<float> drawn =
-      job.request.noise_file.empty() ? torch_randn(job.request.seed, static_cast<std::size_t>(shape.elements()), dtype)
-                                     : read_noise_file(job.request.noise_file, shape);
+  const std::vector<float> drawn = noise_of(job.request, shape);
   job.noise.resize(drawn.size());
   for (std::int64_t channel = 0; channel < channels; ++channel)
     for (std::int64_t token = 0; token < tokens; ++token)
@@ -127,6 +154,7 @@ Flux2Job Flux2Job::plan(const Flux2Model& model, const GenerateRequest& request)
   } else {
     tokenize(model, job);
   }
+  note_unused_negative_prompt(job);
   draw_noise(model, job);
   return job;
 }

@@ -29,7 +29,7 @@ struct Flux2Job {
   double guidance_scale = 1;
   TokenGrid grid;
   FlowMatchSchedule schedule;
-  /// 2 with classifier-free guidance: the request's prompt, and the empty one behind it.
+  /// 2 with classifier-free guidance: the request's prompt, and the negative one after it.
   std::size_t branches = 1;
   std::vector<PromptTokens> prompts;  ///< per branch; none where the request gives embeddings
   std::vector<Flux2Reference> references;
@@ -43,6 +43,7 @@ struct Flux2Job {
   std::vector<float> image;         ///< [height, width, 3], about -1..1, from the decode stage
 
   bool makes_image() const noexcept { return request.output_type == OutputType::image; }
+  bool gives_noise() const noexcept { return request.noise.has_value() || !request.noise_file.empty(); }
   bool uses_guidance_branches() const noexcept { return branches == 2; }
   std::int64_t reference_tokens() const;
 

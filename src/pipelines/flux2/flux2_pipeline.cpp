@@ -75,7 +75,7 @@ class Flux2Generation final : public Generation {
   std::pair<std::string, std::string> prompt_setting() const {
     const GenerateRequest& request = job_.request;
     if (request.prompt_embeds_seed) return {"prompt_embeds", fmt::format("random:{}", *request.prompt_embeds_seed)};
-    if (!request.prompt_embeds_file.empty()) return {"prompt_embeds", "given"};
+    if (!request.prompt_embeds_file.empty() || request.prompt_embeds) return {"prompt_embeds", "given"};
     return {"prompt", request.prompt};
   }
 
@@ -87,7 +87,9 @@ class Flux2Generation final : public Generation {
         {"width", std::to_string(job_.width)},
         {"num_inference_steps", std::to_string(job_.steps)},
         {"guidance_scale", fmt::format("{}", job_.guidance_scale)}};
-    if (request.noise_file.empty()) {
+    if (job_.uses_guidance_branches() && !request.negative_prompt.empty() && !job_.prompts.empty())
+      settings.insert(settings.begin() + 1, {"negative_prompt", request.negative_prompt});
+    if (!job_.gives_noise()) {
       settings.emplace_back("seed", std::to_string(request.seed));
       settings.emplace_back("noise_dtype", request.noise_dtype == NoiseDType::bfloat16 ? "bfloat16" : "float32");
     } else {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
+#include <string>
 
 #include "base/error.h"
 #include "models/read_floats.h"
@@ -15,16 +17,30 @@ namespace {
 
 constexpr std::array<const char*, 2> kTensors{"prompt_embeds", "negative_prompt_embeds"};
 
+void check_finite(const std::vector<float>& values, const std::string& source) {
+  const auto fault = std::ranges::find_if_not(values, [](float value) { return std::isfinite(value); });
+  if (fault != values.end())
+    fail(ErrorCode::corrupt, "{} holds {} at element {}", source, *fault, fault - values.begin());
+}
+
+std::vector<float> given_embeddings(const std::optional<InputTensor>& given, const char* name, const Shape& shape) {
+  if (!given)
+    fail(ErrorCode::invalid_argument, "{} are missing, which guidance needs; a guidance scale of 1 does without", name);
+  const Shape found{std::span<const std::int64_t>(given->shape)};
+  if (found != shape || given->values.size() != static_cast<std::size_t>(shape.elements()))
+    fail(ErrorCode::incompatible, "{} have shape {} and {} values; {} is expected", name, to_string(found),
+         given->values.size(), to_string(shape));
+  check_finite(given->values, name);
+  return given->values;
+}
+
 std::vector<float> read_embeddings(const Checkpoint& checkpoint, const char* name, const Shape& shape) {
   const TensorSpec* found = checkpoint.find(name);
   if (found == nullptr)
     fail(ErrorCode::not_found, "{}: there is no tensor '{}'{}", checkpoint.path().string(), name,
          name == kTensors[1] ? ", which guidance needs; a guidance scale of 1 does without" : "");
   std::vector<float> values = read_floats(checkpoint, {name, found->dtype, shape});
-  const auto fault = std::ranges::find_if_not(values, [](float value) { return std::isfinite(value); });
-  if (fault != values.end())
-    fail(ErrorCode::corrupt, "{}: tensor {} holds {} at element {}", checkpoint.path().string(), name, *fault,
-         fault - values.begin());
+  check_finite(values, fmt::format("{}: tensor {}", checkpoint.path().string(), name));
   return values;
 }
 
@@ -33,17 +49,28 @@ std::vector<float> read_embeddings(const Checkpoint& checkpoint, const char* nam
 bool gives_embeddings(const GenerateRequest& request) {
   const bool from_file = !request.prompt_embeds_file.empty();
   const bool from_seed = request.prompt_embeds_seed.has_value();
-  if (from_file && from_seed)
-    fail(ErrorCode::invalid_argument, "prompt embeddings come from a file or are random, not both");
-  if ((from_file || from_seed) && !request.prompt.empty())
+  const bool from_memory = request.prompt_embeds.has_value();
+  const int sources = (from_file ? 1 : 0) + (from_seed ? 1 : 0) + (from_memory ? 1 : 0);
+  if (sources > 1)
+    fail(ErrorCode::invalid_argument,
+         "prompt embeddings come from a file, from memory or are random, not both");
+  if (request.negative_prompt_embeds && !from_memory)
+    fail(ErrorCode::invalid_argument, "negative_prompt_embeds come without prompt_embeds");
+  if (sources > 0 && !request.prompt.empty())
     fail(ErrorCode::invalid_argument, "a prompt and prompt embeddings exclude each other");
-  return from_file || from_seed;
+  return sources > 0;
 }
 
 std::vector<std::vector<float>> prompt_embeddings(const GenerateRequest& request, std::int64_t channels,
                                                   std::size_t branches) {
   const Shape shape{static_cast<std::int64_t>(kPromptLength), channels};
   std::vector<std::vector<float>> embeddings;
+  if (request.prompt_embeds) {
+    const std::array given{&request.prompt_embeds, &request.negative_prompt_embeds};
+    for (std::size_t branch = 0; branch < branches; ++branch)
+      embeddings.push_back(given_embeddings(*given.at(branch), kTensors.at(branch), shape));
+    return embeddings;
+  }
   if (!request.prompt_embeds_seed) {
     const Checkpoint checkpoint = Checkpoint::open_file(request.prompt_embeds_file);
     for (std::size_t branch = 0; branch < branches; ++branch)
