@@ -52,8 +52,7 @@ bool gives_embeddings(const GenerateRequest& request) {
   const bool from_memory = request.prompt_embeds.has_value();
   const int sources = (from_file ? 1 : 0) + (from_seed ? 1 : 0) + (from_memory ? 1 : 0);
   if (sources > 1)
-    fail(ErrorCode::invalid_argument,
-         "prompt embeddings come from a file, from memory or are random, not both");
+    fail(ErrorCode::invalid_argument, "prompt embeddings come from a file, from memory or are random, not both");
   if (request.negative_prompt_embeds && !from_memory)
     fail(ErrorCode::invalid_argument, "negative_prompt_embeds come without prompt_embeds");
   if (sources > 0 && !request.prompt.empty())
