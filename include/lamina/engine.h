@@ -33,6 +33,7 @@ enum class ActivationDType {
 
 struct EngineConfig {
   std::string model;            ///< folder in the diffusers layout
+  std::string variant;          ///< of the weights' files, "fp16"; empty, or where a component lacks it: the plain ones
   std::string device = "auto";  ///< "auto", "cpu", "cuda", "cuda:N"
   ActivationDType dtype = ActivationDType::automatic;
   std::optional<std::size_t> device_memory_bytes;  ///< refuse to use more

@@ -23,7 +23,8 @@ InputFile::Stamp InputFile::read_stamp() const {
   struct stat status {};
   if (::fstat(file_.get(), &status) != 0)
     fail(ErrorCode::unavailable, "cannot stat {}: {}", path_.string(), std::strerror(errno));
-  return {static_cast<std::size_t>(status.st_size), status.st_mtim.tv_sec, status.st_mtim.tv_nsec};
+  return {status.st_dev, status.st_ino, static_cast<std::size_t>(status.st_size), status.st_mtim.tv_sec,
+          status.st_mtim.tv_nsec};
 }
 
 void InputFile::read_at(std::size_t offset_bytes, std::span<std::byte> destination) const {

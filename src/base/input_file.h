@@ -22,6 +22,11 @@ class InputFile {
   /// When it was opened.
   std::size_t size_bytes() const noexcept { return stamp_.size_bytes; }
 
+  /// Whether both are one file of the system, whatever their paths.
+  bool is_same(const InputFile& other) const noexcept {
+    return stamp_.device == other.stamp_.device && stamp_.inode == other.stamp_.inode;
+  }
+
   /// Fills `destination` with the bytes from `offset_bytes` on. Throws corrupt where the file ends before, unavailable
   /// on an I/O error; both name the path.
   void read_at(std::size_t offset_bytes, std::span<std::byte> destination) const;
@@ -33,6 +38,8 @@ class InputFile {
 
  private:
   struct Stamp {
+    std::uint64_t device = 0;
+    std::uint64_t inode = 0;
     std::size_t size_bytes = 0;
     std::int64_t seconds = 0;
     std::int64_t nanoseconds = 0;

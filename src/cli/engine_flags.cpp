@@ -9,6 +9,9 @@ namespace lamina {
 
 void EngineFlags::add_to(CLI::App& command) {
   command.add_option("MODEL", config.model, "Model folder in the diffusers layout")->required();
+  command
+      .add_option("--variant", config.variant, "Read weights of this variant where they are there, e.g. fp16 or bf16")
+      ->check([](const std::string& value) { return value.empty() ? "a variant is expected, found ''" : ""; });
   CLI::Option* dlo =
       command
           .add_flag("--enable-distributed-layerwise-offload", config.enable_distributed_layerwise_offload,

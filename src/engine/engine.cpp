@@ -31,9 +31,7 @@ class Engine::Impl {
     const OffloadOptions options = offload_options(config);
     const DeviceChoice device = choose_device(config.device);
     std::unique_ptr<Pipeline> pipeline =
-        open_pipeline(ModelFolder::open(config.model), {.text_encoder = config.load_text_encoder,
-                                                        .activations = activation_dtype(config.dtype, device.kind),
-                                                        .vae_tiling = config.vae_tiling});
+        open_pipeline(ModelFolder::open(config.model), pipeline_options(config, device.kind));
     notes_ = configuration_notes(config, pipeline->parts());
     generator_.emplace(create_device(device, config.device_memory_bytes, process_host_memory(config.host_memory_bytes)),
                        std::move(pipeline), options);

@@ -149,7 +149,7 @@ Inspection inspect(const EngineConfig& config, const InspectOptions& inspect_opt
   const DeviceKind device = choose_device(config.device).kind;
   const std::shared_ptr<HostMemoryBudget> budget = process_host_memory(config.host_memory_bytes);
   const ModelFolder folder = ModelFolder::open(config.model);
-  const std::unique_ptr<Pipeline> pipeline = open_pipeline(folder, {.text_encoder = config.load_text_encoder});
+  const std::unique_ptr<Pipeline> pipeline = open_pipeline(folder, pipeline_options(config, device));
   Json report = {{"model", folder.path().filename().string()},
                  {"pipeline", folder.class_name()},
                  {"offload", options.stream ? "dlo" : "off"},

@@ -1,28 +1,24 @@
 #include "models/read_floats.h"
 
-#include <cstdint>
 #include <cstring>
+#include <span>
 
 #include "base/error.h"
-#include "ops/bf16.h"
+#include "weights/element_cast.h"
 
 namespace lamina {
 
 std::vector<float> read_floats(const Checkpoint& checkpoint, const TensorSpec& spec) {
   const ConstTensorView view = checkpoint.view(spec);
-  const std::size_t count = static_cast<std::size_t>(spec.shape.elements());
-  std::vector<float> values(count);
-  // Tensors of a file may be unaligned.
-  if (spec.dtype == DType::f32) {
-    std::memcpy(values.data(), view.data(), spec.size_bytes());
-  } else if (spec.dtype == DType::bf16) {
-    std::vector<std::uint16_t> halves(count);
-    std::memcpy(halves.data(), view.data(), spec.size_bytes());
-    for (std::size_t i = 0; i < count; ++i) values[i] = ops::widen(halves[i]);
-  } else {
-    fail(ErrorCode::not_implemented, "{}: tensor {} is stored as {}, expected F32 or BF16", checkpoint.path().string(),
-         spec.name, to_string(spec.dtype));
-  }
+  std::vector<float> values(static_cast<std::size_t>(spec.shape.elements()));
+  if (spec.dtype == DType::f32)
+    std::memcpy(values.data(), view.data(), spec.size_bytes());  // tensors of a file may be unaligned
+  else if (can_cast(spec.dtype, DType::f32))
+    cast_elements(view.data(), spec.dtype, std::as_writable_bytes(std::span(values)).data(), DType::f32,
+                  spec.shape.elements());
+  else
+    fail(ErrorCode::not_implemented, "{}: tensor {} is stored as {}; F32, BF16 or F16 is expected",
+         checkpoint.path().string(), spec.name, to_string(spec.dtype));
   return values;
 }
 

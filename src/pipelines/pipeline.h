@@ -91,6 +91,7 @@ class Generation {
 
 /// What of a model is opened, and how it computes.
 struct PipelineOptions {
+  std::string variant;             ///< of the weights' files; empty: the plain ones
   bool text_encoder = true;        ///< false: requests give prompt embeddings
   DType activations = DType::f32;  ///< f32, or bf16 on devices that have it
   VaeTiling vae_tiling = VaeTiling::automatic;

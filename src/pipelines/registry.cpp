@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "pipelines/flux2/flux2_pipeline.h"
+#include "weights/weight_files.h"
 
 namespace lamina {
 namespace {
@@ -20,6 +21,7 @@ constexpr std::array<Family, 1> kFamilies{{{"Flux2KleinPipeline", &open_flux2_pi
 }  // namespace
 
 std::unique_ptr<Pipeline> open_pipeline(const ModelFolder& folder, const PipelineOptions& options) {
+  check_variant(folder, options.variant);
   std::string supported;
   for (const Family& family : kFamilies) {
     if (family.class_name == folder.class_name()) return family.open(folder, options);

@@ -8,7 +8,7 @@
 namespace lamina {
 
 /// The pipeline for the folder's `_class_name`, with its checkpoint opened and checked. Throws incompatible naming the
-/// class and the supported ones.
+/// class and the supported ones, and as `check_variant` does.
 std::unique_ptr<Pipeline> open_pipeline(const ModelFolder& folder, const PipelineOptions& options = {});
 
 }  // namespace lamina

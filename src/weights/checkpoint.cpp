@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "weights/safetensors.h"
+#include "weights/weight_files.h"
 
 namespace lamina {
 
@@ -91,22 +92,18 @@ const Checkpoint::Location& Checkpoint::Impl::require(std::string_view name) con
   return *location;
 }
 
-Checkpoint Checkpoint::open(const std::filesystem::path& folder, const std::string& stem) {
-  const std::string index_name = stem + ".safetensors.index.json";
-  const std::string single_name = stem + ".safetensors";
+Checkpoint Checkpoint::open(const std::filesystem::path& folder, const std::string& stem, const std::string& variant) {
+  const WeightFile weights = find_weights(folder, stem, variant);
+  if (!weights.is_index) {
+    Checkpoint checkpoint = open_file(weights.path);
+    checkpoint.impl_->path = folder;
+    return checkpoint;
+  }
   auto impl = std::make_unique<Impl>();
   impl->path = folder;
-  if (is_there(folder / index_name)) {
-    const std::filesystem::path index = folder / index_name;
-    for (const auto& [shard, names] : read_index(index)) impl->add_shard(index, shard, names);
-    impl->sort_by_name();
-    return Checkpoint(std::move(impl));
-  }
-  if (!is_there(folder / single_name))
-    fail(ErrorCode::not_found, "{}: there is neither {} nor {}", folder.string(), index_name, single_name);
-  Checkpoint checkpoint = open_file(folder / single_name);
-  checkpoint.impl_->path = folder;
-  return checkpoint;
+  for (const auto& [shard, names] : read_index(weights.path)) impl->add_shard(weights.path, shard, names);
+  impl->sort_by_name();
+  return Checkpoint(std::move(impl));
 }
 
 Checkpoint Checkpoint::open_file(const std::filesystem::path& path) {
@@ -139,8 +136,9 @@ DType Checkpoint::dtype_of(std::string_view name) const {
 DType Checkpoint::weight_dtype_of(std::string_view name) const {
   const Location& location = impl_->require(name);
   const DType dtype = location.tensor->spec.dtype;
+  if (dtype == DType::f16) return DType::bf16;
   if (dtype != DType::f32 && dtype != DType::bf16)
-    fail(ErrorCode::not_implemented, "{}: tensor {} is stored as {}; weights are F32 or BF16",
+    fail(ErrorCode::not_implemented, "{}: tensor {} is stored as {}; weights are F32, BF16 or F16",
          location.file->path().string(), excerpt(location.tensor->spec.name), to_string(dtype));
   return dtype;
 }

@@ -20,10 +20,11 @@ struct StoredTensor;
 /// checkpoint. Thread safe after construction.
 class Checkpoint {
  public:
-  /// `stem` is "diffusion_pytorch_model" or "model". Uses STEM.safetensors.index.json where it exists (and only the
-  /// tensors it names, each from the file it names), else STEM.safetensors. Throws not_found naming what was looked for
-  /// (files, a shard of the index, a tensor of a shard), corrupt naming file, tensor and field.
-  static Checkpoint open(const std::filesystem::path& folder, const std::string& stem);
+  /// The weights STEM of the folder, "diffusion_pytorch_model" or "model", in a variant or not, as `find_weights` finds
+  /// them: with an index, the tensors that it names and no others, each from the file that it names. Throws as
+  /// `find_weights` does, not_found naming a shard of the index or a tensor of a shard, corrupt naming file, tensor and
+  /// field.
+  static Checkpoint open(const std::filesystem::path& folder, const std::string& stem, const std::string& variant = {});
   /// One safetensors file.
   static Checkpoint open_file(const std::filesystem::path& file);
 
@@ -37,7 +38,8 @@ class Checkpoint {
   const TensorSpec* find(std::string_view name) const noexcept;
   /// The dtype; throws not_found naming folder and tensor.
   DType dtype_of(std::string_view name) const;
-  /// The dtype of a weight, F32 or BF16; throws not_implemented naming file and tensor for another one.
+  /// The dtype in which a model holds a weight: F32 or BF16, as it is stored, and BF16 for F16. Throws not_implemented
+  /// naming file and tensor for another one.
   DType weight_dtype_of(std::string_view name) const;
   /// The mapped bytes of a tensor whose spec must equal `expected`. Throws not_found, or incompatible naming the file,
   /// the tensor, what was found and what was expected. The bytes may be unaligned for their dtype: copy them, or read

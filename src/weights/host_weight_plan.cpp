@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "weights/coverage.h"
 
 namespace lamina {
 namespace {
@@ -32,19 +31,27 @@ Refusal refuse_by_facts(const std::string& component, const LoadFacts& facts) {
   return {};
 }
 
-/// Every file that is read belongs to the component alone. A second copy of a tensor, which the index takes from
-/// another shard, is the component's too.
+bool reads(const OtherComponent& other, const SafetensorsFile& file) {
+  return std::ranges::any_of(other.checkpoint->files(),
+                             [&](const SafetensorsFile* its) { return its->file().is_same(file.file()); });
+}
+
+/// Every file that is read belongs to the component alone. Tensors in it that nobody reads are the component's too.
 Refusal refuse_by_files(const Checkpoint& checkpoint, const WeightDemand& demand,
-                        const std::vector<WeightBinding>& bindings) {
+                        const std::vector<WeightBinding>& bindings, const std::vector<OtherComponent>& others) {
   std::unordered_set<std::string_view> own;
   for (const WeightBinding& binding : bindings) own.insert(binding.stored.spec.name);
   for (const SafetensorsFile* file : checkpoint.files()) {
-    for (const StoredTensor& tensor : file->header().tensors) {
-      const std::string& name = tensor.spec.name;
-      if (own.contains(name) || is_known_unused(name, demand.known_unused)) continue;
-      return {MappingRefusal::shared_file,
-              fmt::format("{}: tensor {} is none of component '{}', and files are mapped only where all is",
-                          file->path().string(), excerpt(name), demand.component)};
+    for (const OtherComponent& other : others) {
+      if (reads(other, *file))
+        return {MappingRefusal::shared_file,
+                fmt::format("{}: component '{}' reads it too; only a file of component '{}' alone is mapped",
+                            file->path().string(), other.name, demand.component)};
+      for (const StoredTensor& tensor : file->header().tensors)
+        if (tensor.spec.name.starts_with(other.name + ".") && !own.contains(tensor.spec.name))
+          return {MappingRefusal::shared_file,
+                  fmt::format("{}: tensor {} is of component '{}'; only a file of component '{}' alone is mapped",
+                              file->path().string(), excerpt(tensor.spec.name), other.name, demand.component)};
     }
   }
   return {};
@@ -72,7 +79,7 @@ WeightLoader::WeightLoader(const Checkpoint& checkpoint, const WeightDemand& dem
   for (const TensorSpec& tensor : demand.tensors)
     plan.bindings.push_back(bind_weight(checkpoint, tensor, demand.stored_as));
   Refusal refusal = refuse_by_facts(demand.component, facts);
-  if (refusal.kind == MappingRefusal::none) refusal = refuse_by_files(checkpoint, demand, plan.bindings);
+  if (refusal.kind == MappingRefusal::none) refusal = refuse_by_files(checkpoint, demand, plan.bindings, facts.others);
   plan.refusal = refusal.kind;
   plan.reason = std::move(refusal.reason);
   plan.backing = plan.refusal == MappingRefusal::none ? HostBacking::checkpoint_mmap : HostBacking::private_pinned;

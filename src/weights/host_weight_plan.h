@@ -28,17 +28,25 @@ enum class MappingRefusal {
   not_asked_for,       ///< private weights are wanted, or suit the device better
   ordinary_component,  ///< only transformers are mapped
   tensor_parallel,     ///< each rank needs its own slices
-  shared_file,         ///< a file holds tensors of somebody else
+  shared_file,         ///< another component's file too
 };
 
 /// The identifier, as the report spells it: "tensor_parallel".
 std::string_view to_string(MappingRefusal refusal) noexcept;
+
+/// Another component of the same model, whose checkpoint outlives the loader.
+struct OtherComponent {
+  std::string name;  ///< "vae"
+  const Checkpoint* checkpoint = nullptr;
+};
 
 /// What the loader knows beside the files.
 struct LoadFacts {
   bool may_map = true;         ///< the configuration allows it, and the device gains by it
   bool is_transformer = true;  ///< else the component loads as usual
   std::size_t tensor_parallel_size = 1;
+  /// A file that one of them reads, or that holds tensors under one's name ("vae."), is shared.
+  std::vector<OtherComponent> others;
 };
 
 /// What a component takes from its checkpoint, and how it is stored there.

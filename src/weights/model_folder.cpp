@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "weights/foreign_format.h"
 
 namespace lamina {
 namespace {
@@ -31,8 +32,10 @@ ModelFolder ModelFolder::open(const std::filesystem::path& path) {
   if (!exists)
     fail(ErrorCode::not_found, "no such model: {}: no such folder; a local folder in the diffusers layout is expected",
          path.string());
-  if (!std::filesystem::is_directory(path, error))
+  if (!std::filesystem::is_directory(path, error)) {
+    if (const auto format = foreign_format(path)) fail(ErrorCode::invalid_argument, "{} {}", path.string(), *format);
     fail(ErrorCode::invalid_argument, "{} is a file; a model folder with {} is expected", path.string(), kIndexName);
+  }
   if (!is_there(path / kIndexName))
     fail(ErrorCode::not_found, "no such model: {} has no {}", path.string(), kIndexName);
   return ModelFolder(path, ConfigReader::read(path / kIndexName));

@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/json.h"
+#include "weights/foreign_format.h"
 
 namespace lamina {
 namespace {
@@ -30,6 +31,7 @@ std::string_view header_text(std::span<const std::byte> file, const std::string&
   if (std::string_view(reinterpret_cast<const char*>(file.data()), file.size()).starts_with(kLfsPointer))
     fail(ErrorCode::corrupt, "{}: a Git LFS pointer stands in the file's place; fetch the file with 'git lfs pull'",
          source);
+  if (const auto format = foreign_format(file)) fail(ErrorCode::incompatible, "{} {}", source, *format);
   std::uint64_t length = 0;
   for (std::size_t i = 0; i < kLengthBytes; ++i) length |= std::to_integer<std::uint64_t>(file[i]) << (8 * i);
   if (length == 0) fail(ErrorCode::corrupt, "{}: header length is 0", source);

@@ -32,8 +32,8 @@ struct SafetensorsHeader {
   /// byte. Throws corrupt naming the file, the tensor and the field for: a header that is cut short, longer than 100
   /// MB, not a JSON object or has duplicate keys; fields that are missing or mistyped; unknown dtypes; shapes that
   /// overflow; offsets that are reversed, overlap, leave a hole, contradict shape x dtype or end before or behind the
-  /// file. Throws not_implemented for more axes than `Shape` has. Source:
-  /// https://github.com/huggingface/safetensors#format
+  /// file. Throws incompatible for pickles and GGUF files, not_implemented for more axes than `Shape` has.
+  /// Source: https://github.com/huggingface/safetensors#format
   static SafetensorsHeader parse(std::span<const std::byte> file, const std::string& source);
 };
 

@@ -6,7 +6,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/json.h"
-#include "tensor/bf16.h"
+#include "weights/element_cast.h"
 
 namespace lamina {
 namespace {
@@ -16,10 +16,6 @@ constexpr std::int64_t kPieceElements = 32 * kKiB;
 constexpr std::int64_t kTileElements = 256 * kKiB;
 constexpr std::int64_t kTileColumns = 64;
 constexpr std::int64_t kBlockRows = 32;
-
-bool can_cast(DType from, DType to) {
-  return from == to || (from == DType::f32 && to == DType::bf16) || (from == DType::bf16 && to == DType::f32);
-}
 
 std::int64_t row_elements(const Shape& shape) {
   std::int64_t elements = 1;
@@ -44,23 +40,6 @@ bool agrees(const WeightBinding& binding) {
   if (binding.transposed)
     return tensor.rank() == 2 && stored.rank() == 2 && tensor[0] == stored[1] && tensor[1] == stored[0];
   return tensor == stored;
-}
-
-void cast(const std::byte* source, DType from, std::byte* destination, DType to, std::int64_t count) {
-  // Neither side need be aligned for its elements.
-  for (std::int64_t i = 0; i < count; ++i) {
-    if (from == DType::bf16 && to == DType::f32) {
-      std::uint16_t value = 0;
-      std::memcpy(&value, source + i * 2, 2);
-      const float wide = widen(value);
-      std::memcpy(destination + i * 4, &wide, 4);
-    } else {
-      float value = 0;
-      std::memcpy(&value, source + i * 4, 4);
-      const std::uint16_t narrowed = narrow(value);
-      std::memcpy(destination + i * 2, &narrowed, 2);
-    }
-  }
 }
 
 /// Packs elements [begin, end) of one tensor.
@@ -100,7 +79,7 @@ class Packer {
     while (count > 0) {
       const std::int64_t piece = std::min(count, kPieceElements);
       read_stored(stored_element, scratch_.data(), piece);
-      cast(scratch_.data(), binding_.stored.spec.dtype, place(element), binding_.tensor.dtype, piece);
+      cast_elements(scratch_.data(), binding_.stored.spec.dtype, place(element), binding_.tensor.dtype, piece);
       stored_element += piece;
       element += piece;
       count -= piece;
@@ -173,7 +152,7 @@ class Packer {
     if (first >= last) return;
     const std::byte* source = block_.data() + (block_element + first - element) * stored_element_bytes_;
     if (binding_.is_cast()) {
-      cast(source, binding_.stored.spec.dtype, place(first), binding_.tensor.dtype, last - first);
+      cast_elements(source, binding_.stored.spec.dtype, place(first), binding_.tensor.dtype, last - first);
     } else {
       std::memcpy(place(first), source, static_cast<std::size_t>((last - first) * element_bytes_));
     }
@@ -189,6 +168,43 @@ class Packer {
   std::vector<std::byte> block_;
 };
 
+void pack_unchanged(const WeightBinding& binding, std::int64_t first_element, std::span<std::byte> destination) {
+  Packer(binding, first_element, destination).pack();
+}
+
+/// In pieces: what is stored is packed as f32, changed, and cast to the tensor's dtype.
+void pack_changed(const WeightBinding& binding, std::int64_t first_element, std::span<std::byte> destination) {
+  WeightBinding wide = binding;
+  wide.tensor.dtype = DType::f32;
+  // A transposed tensor is read all over for any piece of it, so its pieces are large.
+  const std::int64_t piece_elements = binding.transposed ? kTileElements : kPieceElements;
+  const std::size_t element_bytes = size_of(binding.tensor.dtype);
+  std::vector<float> values;
+  while (!destination.empty()) {
+    const std::size_t count = std::min(destination.size() / element_bytes, static_cast<std::size_t>(piece_elements));
+    const std::span<std::byte> target = destination.first(count * element_bytes);
+    values.resize(count);
+    pack_unchanged(wide, first_element, std::as_writable_bytes(std::span(values)));
+    for (const auto& change : binding.changes) change->apply(first_element, values);
+    if (binding.tensor.dtype == DType::f32)
+      std::memcpy(target.data(), values.data(), target.size());
+    else
+      cast_elements(std::as_bytes(std::span(values)).data(), DType::f32, target.data(), binding.tensor.dtype,
+                    static_cast<std::int64_t>(count));
+    first_element += static_cast<std::int64_t>(count);
+    destination = destination.subspan(target.size());
+  }
+}
+
+/// Whether the tensor may be made of what is stored. A change works on f32, so the stored dtype must lead there too.
+bool casts_agree(const WeightBinding& binding, bool has_form) {
+  const DType stored = binding.stored.spec.dtype;
+  const DType dtype = binding.tensor.dtype;
+  const auto leads = [](DType from, DType to) { return from == to || can_cast(from, to); };
+  if (!binding.changes.empty()) return leads(stored, DType::f32) && leads(DType::f32, dtype);
+  return stored == dtype || ((has_form || stored == DType::f16) && can_cast(stored, dtype));
+}
+
 }  // namespace
 
 WeightBinding bind_weight(const Checkpoint& checkpoint, const TensorSpec& tensor, const StoredFormOf& stored_as) {
@@ -198,14 +214,15 @@ WeightBinding bind_weight(const Checkpoint& checkpoint, const TensorSpec& tensor
   if (location.file == nullptr)
     fail(ErrorCode::not_found, "{} lacks tensor '{}' ({} {})", checkpoint.path().string(), name,
          to_string(tensor.dtype), to_string(tensor.shape));
-  WeightBinding binding{tensor, location.file, *location.tensor, std::nullopt, false};
+  WeightBinding binding{tensor, location.file, *location.tensor, std::nullopt, false, {}};
   if (form) {
     binding.rows = form->rows;
     binding.transposed = form->transposed;
+    binding.changes = form->changes;
     expects(!(binding.rows && binding.transposed), "tensor {} is stored both regrouped and transposed", tensor.name);
   }
   const DType stored = binding.stored.spec.dtype;
-  if (!agrees(binding) || !(form ? can_cast(stored, tensor.dtype) : stored == tensor.dtype))
+  if (!agrees(binding) || !casts_agree(binding, form.has_value()))
     fail(ErrorCode::incompatible, "{}: tensor {} is {} {}; {} {} is expected", location.file->path().string(),
          excerpt(name), to_string(stored), to_string(binding.stored.spec.shape),
          form ? fmt::format("'{}' as {}", tensor.name, to_string(tensor.dtype)) : to_string(tensor.dtype),
@@ -221,16 +238,22 @@ void pack_weight(const WeightBinding& binding, std::size_t offset_bytes, std::sp
               destination.size() <= size_bytes - offset_bytes,
           "bytes [{}, +{}) of tensor {} of {} bytes", offset_bytes, destination.size(), binding.tensor.name,
           size_bytes);
-  Packer(binding, static_cast<std::int64_t>(offset_bytes / element_bytes), destination).pack();
+  const auto first_element = static_cast<std::int64_t>(offset_bytes / element_bytes);
+  if (binding.changes.empty())
+    pack_unchanged(binding, first_element, destination);
+  else
+    pack_changed(binding, first_element, destination);
   binding.file->file().check_unchanged();
 }
 
 void read_ahead(const WeightBinding& binding, std::size_t offset_bytes, std::size_t size_bytes) noexcept {
-  if (binding.is_plain()) {
-    binding.file->file().read_ahead(binding.stored.offset_bytes + offset_bytes, size_bytes);
-  } else {
+  const std::size_t element_bytes = size_of(binding.tensor.dtype);
+  const std::size_t stored_element_bytes = size_of(binding.stored.spec.dtype);
+  if (binding.is_in_order())
+    binding.file->file().read_ahead(binding.stored.offset_bytes + offset_bytes / element_bytes * stored_element_bytes,
+                                    size_bytes / element_bytes * stored_element_bytes);
+  else
     binding.file->file().read_ahead(binding.stored.offset_bytes, binding.stored.size_bytes);
-  }
 }
 
 }  // namespace lamina

@@ -163,6 +163,14 @@ TEST(HostBacking, ANormStoredInAnotherDtypeThanItsPartnerIsCast) {
   }
 }
 
+TEST(HostBacking, TensorsThatNobodyReadsAreMappedOver) {
+  const ScratchFolder folder;
+  OwnedTensors tensors = demo_transformer();
+  tensors.push_back({{"ema.decay", DType::f32, {1}}, std::vector<std::byte>(4)});
+  tensors.push_back({{"nothing", DType::bf16, {0, 4}}, {}});
+  expect_mapped(run(model_of(folder.path(), tensors), HostBackingChoice::mapped));
+}
+
 TEST(HostBacking, ColdAndWarmPagesGiveTheSamePicture) {
   const ScratchFolder folder;
   const fs::path model = model_of(folder.path(), demo_transformer());
@@ -194,16 +202,16 @@ INSTANTIATE_TEST_SUITE_P(
                    [](LoadFacts& facts) { facts.tensor_parallel_size = 2; },
                    {}},
         RefusalRow{"shared_file",
-                   "tensor \"vae.decoder.conv_in.weight\" is none of component 'transformer'",
+                   "tensor \"vae.decoder.conv_in.weight\" is of component 'vae'",
                    {},
                    [](OwnedTensors& tensors) {
                      tensors.push_back({{"vae.decoder.conv_in.weight", DType::f32, {2}}, std::vector<std::byte>(8)});
                    }},
         RefusalRow{"shared_file_empty_tensor",
-                   "tensor \"text.empty\" is none of component 'transformer'",
+                   "tensor \"text_encoder.empty\" is of component 'text_encoder'",
                    {},
                    [](OwnedTensors& tensors) {
-                     tensors.push_back({{"text.empty", DType::bf16, {0, 4}}, {}});
+                     tensors.push_back({{"text_encoder.empty", DType::bf16, {0, 4}}, {}});
                    }}),
     [](const auto& row) { return row.param.name; });
 

@@ -28,9 +28,7 @@ std::shared_ptr<HostMemoryBudget> host_budget(std::optional<std::size_t> limit_b
 
 std::vector<MemoryNeed> need_of(const OffloadOptions& options) {
   const auto pipeline = open_pipeline(ModelFolder::open(tiny_shapes()));
-  std::vector<HostWeightPlan> plans;
-  for (const ModelPart& part : pipeline->parts()) plans.push_back(plan_host_weights(part, options));
-  return loading_need(pipeline->parts(), plans, options.residency());
+  return loading_need(pipeline->parts(), plan_host_weights(pipeline->parts(), options), options.residency());
 }
 
 Error refusal(const OffloadOptions& options, const std::shared_ptr<HostMemoryBudget>& budget) {

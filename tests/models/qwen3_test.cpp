@@ -142,6 +142,13 @@ TEST(GatherEmbeddings, CopiesFloats) {
   EXPECT_EQ(gather_embeddings(table, Ids{3, 0}), (std::vector<float>{4, 1}));
 }
 
+/// As the bf16 that the model would hold: 1 + 3 * 2^-8 rounds to even.
+TEST(GatherEmbeddings, RoundsHalvesAsWeights) {
+  const std::array<std::uint16_t, 4> halves{0x3C00, 0x3C0C, 0x0001, 0xC000};
+  const ConstTensorView table(reinterpret_cast<const std::byte*>(halves.data()), DType::f16, {2, 2});
+  EXPECT_EQ(gather_embeddings(table, Ids{1, 0}), (std::vector<float>{0x1p-24F, -2, 1, 1 + 0x1p-6F}));
+}
+
 TEST(GatherEmbeddings, RefusesIdsOutOfRange) {
   const std::array<float, 4> values{1, 2, 3, 4};
   const ConstTensorView table(reinterpret_cast<const std::byte*>(values.data()), DType::f32, {4, 1});

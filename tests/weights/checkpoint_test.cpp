@@ -146,7 +146,9 @@ TEST(Checkpoint, NamesTheFileThatMayNotBeRead) {
   const TemporaryFolder folder;
   const auto file = folder.write("model.safetensors", shard_of({"a"}));
   fs::permissions(file, fs::perms::none);
-  fs::permissions(folder.path(), fs::perms::others_exec | fs::perms::others_read, fs::perm_options::add);
+  constexpr fs::perms kAll =
+      fs::perms::others_exec | fs::perms::others_read | fs::perms::group_exec | fs::perms::group_read;
+  fs::permissions(folder.path(), kAll, fs::perm_options::add);
   const testing::WithoutPrivileges nobody;
   expect_error(ErrorCode::unavailable, {file.string(), "denied"}, [&] { Checkpoint::open(folder.path(), "model"); });
 }

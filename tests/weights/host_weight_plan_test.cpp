@@ -84,16 +84,37 @@ TEST_F(HostWeightPlanTest, TheFirstFailedProofIsTheReason) {
   }
 }
 
-TEST_F(HostWeightPlanTest, FilesWithOtherTensorsAreNotMapped) {
+TEST_F(HostWeightPlanTest, TensorsThatNobodyReadsAreMappedOver) {
   WeightDemand less = demand(1);
   less.tensors.pop_back();
-  const HostWeightPlan plan = WeightLoader(checkpoint_, less, {}).take_host_weight_plan();
-  EXPECT_EQ(plan.refusal, MappingRefusal::shared_file);
-  EXPECT_EQ(plan.reason, file_.string() +
-                             ": tensor \"e\" is none of component 'transformer', and files are mapped only where all "
-                             "is");
-  less.known_unused = {"e"};
   EXPECT_EQ(WeightLoader(checkpoint_, less, {}).take_host_weight_plan().refusal, MappingRefusal::none);
+}
+
+TEST_F(HostWeightPlanTest, AFileThatAnotherComponentReadsIsNotMapped) {
+  const std::filesystem::path link = folder_.path() / "vae.safetensors";
+  std::filesystem::create_symlink(file_, link);
+  const Checkpoint others = Checkpoint::open_file(link);
+  const HostWeightPlan plan =
+      WeightLoader(checkpoint_, demand(1), {.others = {{"vae", &others}}}).take_host_weight_plan();
+  EXPECT_EQ(plan.refusal, MappingRefusal::shared_file);
+  EXPECT_EQ(plan.reason,
+            file_.string() + ": component 'vae' reads it too; only a file of component 'transformer' alone is mapped");
+}
+
+/// Even where that component has its weights in a file of its own.
+TEST_F(HostWeightPlanTest, AFileWithTensorsUnderAnotherComponentsNameIsNotMapped) {
+  const auto file = folder_.write(
+      "n.safetensors", crafted_safetensors(R"({"e":{"dtype":"U8","shape":[0,2],"data_offsets":[0,0]},)"
+                                           R"("vae.empty":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})"));
+  const Checkpoint both = Checkpoint::open_file(file);
+  const WeightDemand e{"transformer", {{"e", DType::u8, {0, 2}}}, {}, {}};
+  const HostWeightPlan plan = WeightLoader(both, e, {.others = {{"vae", &checkpoint_}}}).take_host_weight_plan();
+  EXPECT_EQ(plan.refusal, MappingRefusal::shared_file);
+  EXPECT_EQ(plan.reason, file.string() +
+                             ": tensor \"vae.empty\" is of component 'vae'; only a file of component "
+                             "'transformer' alone is mapped");
+  EXPECT_EQ(WeightLoader(both, e, {.others = {{"va", &checkpoint_}}}).take_host_weight_plan().refusal,
+            MappingRefusal::none);
 }
 
 TEST_F(HostWeightPlanTest, RowsAreConsumedOnceEach) {

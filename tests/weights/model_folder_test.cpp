@@ -58,6 +58,8 @@ TEST(ModelFolder, RefusesPathsWithoutModel) {
   expect_error(ErrorCode::not_found, {"no such model: ", "too long"},
                [&] { ModelFolder::open(folder.path() / std::string(300, 'a')); });
   expect_error(ErrorCode::invalid_argument, {file.string() + " is a file"}, [&] { ModelFolder::open(file); });
+  const auto gguf = folder.write("flux.gguf", "");
+  expect_error(ErrorCode::invalid_argument, {gguf.string() + " holds GGUF"}, [&] { ModelFolder::open(gguf); });
   expect_error(ErrorCode::not_found, {folder.path().string(), "model_index.json"},
                [&] { ModelFolder::open(folder.path()); });
 }

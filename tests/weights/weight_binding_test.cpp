@@ -2,10 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 #include <random>
 
+#include "base/expect_error.h"
 #include "base/temporary_folder.h"
+#include "tensor/bf16.h"
+#include "tensor/f16.h"
 #include "weights/crafted_safetensors.h"
 
 namespace lamina {
@@ -76,6 +80,86 @@ TEST_P(Transposition, IsUndoneWholeAndInPiecesOfAnySize) {
       pack_weight(binding(), offset,
                   std::span(bytes).subspan(offset, std::min(piece_elements * size, bytes.size() - offset)));
     EXPECT_TRUE(bytes == whole) << "pieces of " << piece_elements << " elements";
+  }
+}
+
+/// Stored values, one dtype, one axis or two.
+class StoredValues {
+ public:
+  template <typename Element>
+  StoredValues(DType dtype, std::vector<Element> elements, const std::string& shape) {
+    std::string bytes =
+        testing::crafted_safetensors(fmt::format(R"({{"w":{{"dtype":"{}","shape":{},"data_offsets":[0,{}]}}}})",
+                                                 to_string(dtype), shape, elements.size() * sizeof(Element)));
+    bytes.append(reinterpret_cast<const char*>(elements.data()), elements.size() * sizeof(Element));
+    checkpoint_ = std::make_unique<Checkpoint>(Checkpoint::open_file(folder_.write("m.safetensors", bytes)));
+  }
+
+  const Checkpoint& checkpoint() const { return *checkpoint_; }
+
+ private:
+  testing::TemporaryFolder folder_;
+  std::unique_ptr<Checkpoint> checkpoint_;
+};
+
+template <typename Element>
+std::vector<Element> packed(const WeightBinding& binding, std::size_t piece_elements) {
+  std::vector<Element> elements(static_cast<std::size_t>(binding.tensor.shape.elements()));
+  for (std::size_t first = 0; first < elements.size(); first += piece_elements)
+    pack_weight(
+        binding, first * sizeof(Element),
+        std::as_writable_bytes(std::span(elements).subspan(first, std::min(piece_elements, elements.size() - first))));
+  return elements;
+}
+
+/// 1, the largest value, the smallest normal and subnormal ones, one of three bits that bf16 rounds to even, -0, -inf.
+TEST(PackWeight, F16BecomesBf16AndF32WithoutAForm) {
+  const std::vector<std::uint16_t> halves{0x3C00, 0x7BFF, 0x0400, 0x0001, 0x83FF, 0x3C0C, 0x8000, 0xFC00};
+  const StoredValues stored(DType::f16, halves, "[8]");
+  EXPECT_EQ(packed<float>(bind_weight(stored.checkpoint(), {"w", DType::f32, {8}}, {}), 3),
+            (std::vector<float>{1, 65504, 0x1p-14F, 0x1p-24F, -0x1p-14F + 0x1p-24F, 1 + 0x1.8p-7F, -0.0F, -INFINITY}));
+  EXPECT_EQ(packed<std::uint16_t>(bind_weight(stored.checkpoint(), {"w", DType::bf16, {8}}, {}), 3),
+            (std::vector<std::uint16_t>{0x3F80, 0x4780, 0x3880, 0x3380, 0xB880, 0x3F82, 0x8000, 0xFF80}));
+  EXPECT_EQ(stored.checkpoint().weight_dtype_of("w"), DType::bf16);
+  testing::expect_error(ErrorCode::incompatible, {"tensor \"w\" is F16 [8]; F8_E4M3 [8] is expected"}, [&] {
+    bind_weight(stored.checkpoint(), {"w", DType::f8_e4m3, {8}}, {});
+  });
+}
+
+/// Element i becomes a * element + b * i.
+class Linear final : public WeightChange {
+ public:
+  Linear(float a, float b) : a_(a), b_(b) {}
+  void apply(std::int64_t first_element, std::span<float> values) const override {
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = a_ * values[i] + b_ * static_cast<float>(first_element + static_cast<std::int64_t>(i));
+  }
+
+ private:
+  float a_;
+  float b_;
+};
+
+TEST(PackWeight, ChangesApplyInOrderBehindRegroupingAndBeforeTheCast) {
+  constexpr std::int64_t kSide = 300;  // more elements than are changed at once
+  std::vector<std::uint16_t> stored(kSide * kSide);
+  for (std::size_t i = 0; i < stored.size(); ++i) stored[i] = narrow(static_cast<float>(i % 100));
+  const StoredValues values(DType::bf16, stored, "[300,300]");
+  for (const bool transposed : {false, true}) {
+    const WeightBinding binding =
+        bind_weight(values.checkpoint(), {"x", DType::bf16, {kSide, kSide}}, [&](const std::string&) {
+          return StoredForm{"w",
+                            std::nullopt,
+                            transposed,
+                            {std::make_shared<Linear>(2.0F, 1.0F), std::make_shared<Linear>(-1.0F, 0.0F)}};
+        });
+    std::vector<std::uint16_t> expected(stored.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const std::size_t from = transposed ? i % kSide * kSide + i / kSide : i;
+      expected[i] = narrow(0 - (2 * static_cast<float>(from % 100) + static_cast<float>(i)));
+    }
+    for (const std::size_t piece : {1UL << 20, 40000UL, 777UL})
+      EXPECT_TRUE(packed<std::uint16_t>(binding, piece) == expected) << transposed << ", pieces of " << piece;
   }
 }
 

@@ -35,8 +35,9 @@ std::unique_ptr<Device> make_device(const EngineConfig& config) {
 }
 
 std::unique_ptr<Pipeline> open_transformer(const EngineConfig& config, DeviceKind device) {
-  return open_pipeline(ModelFolder::open(config.model),
-                       {.text_encoder = false, .activations = activation_dtype(config.dtype, device)});
+  PipelineOptions options = pipeline_options(config, device);
+  options.text_encoder = false;
+  return open_pipeline(ModelFolder::open(config.model), options);
 }
 
 const ModelPart& transformer_of(const Pipeline& pipeline) {

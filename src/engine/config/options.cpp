@@ -43,6 +43,13 @@ DType activation_dtype(ActivationDType asked, DeviceKind device) {
   return DType::bf16;
 }
 
+PipelineOptions pipeline_options(const EngineConfig& config, DeviceKind device) {
+  return {.variant = config.variant,
+          .text_encoder = config.load_text_encoder,
+          .activations = activation_dtype(config.dtype, device),
+          .vae_tiling = config.vae_tiling};
+}
+
 std::vector<std::string> configuration_notes(const EngineConfig& config, const std::vector<ModelPart>& parts) {
   const EngineConfig standard;
   std::vector<std::string> notes;

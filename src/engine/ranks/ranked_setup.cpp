@@ -87,12 +87,9 @@ std::shared_ptr<RankConnector> connect(const RankPlaces& places, bool in_process
 }
 
 OpenPipeline opener(const EngineConfig& engine, DeviceKind device) {
-  return [model = engine.model,
-          options = PipelineOptions{.text_encoder = engine.load_text_encoder,
-                                    .activations = activation_dtype(engine.dtype, device),
-                                    .vae_tiling = engine.vae_tiling,
-                                    .text_encoder_tensor_parallel = engine.parallel.text_encoder_tp != 1}](
-             const ModelGroups& groups) mutable {
+  PipelineOptions options = pipeline_options(engine, device);
+  options.text_encoder_tensor_parallel = engine.parallel.text_encoder_tp != 1;
+  return [model = engine.model, options](const ModelGroups& groups) {
     PipelineOptions of_rank = options;
     of_rank.groups = groups;
     return open_pipeline(ModelFolder::open(model), of_rank);

@@ -19,10 +19,25 @@ HostBackingChoice choose_host_backing(DeviceKind device, const HostMemoryBudget&
   return fits ? HostBackingChoice::private_pages : HostBackingChoice::automatic;
 }
 
-HostWeightPlan plan_host_weights(const ModelPart& part, const OffloadOptions& options) {
+namespace {
+
+/// "vae" of "vae.decoder".
+std::string component_of(const ModelPart& part) {
+  return part.plan.component.substr(0, part.plan.component.find('.'));
+}
+
+std::vector<OtherComponent> others_of(const ModelPart& part, const std::vector<ModelPart>& parts) {
+  std::vector<OtherComponent> others;
+  for (const ModelPart& other : parts)
+    if (component_of(other) != component_of(part)) others.push_back({component_of(other), &other.checkpoint});
+  return others;
+}
+
+HostWeightPlan plan_part(const ModelPart& part, const std::vector<ModelPart>& parts, const OffloadOptions& options) {
   LoadFacts facts = options.load;
   facts.may_map = options.host_backing != HostBackingChoice::private_pages;
   facts.is_transformer = part.is_transformer;
+  facts.others = others_of(part, parts);
   if (part.tensor_parallel_size > 1) facts.tensor_parallel_size = part.tensor_parallel_size;
   WeightLoader loader(part.checkpoint, {part.plan.component, member_tensors(part.plan), {}, part.stored_as}, facts);
   HostWeightPlan plan = loader.take_host_weight_plan();
@@ -32,9 +47,11 @@ HostWeightPlan plan_host_weights(const ModelPart& part, const OffloadOptions& op
   return plan;
 }
 
+}  // namespace
+
 std::vector<HostWeightPlan> plan_host_weights(const std::vector<ModelPart>& parts, const OffloadOptions& options) {
   std::vector<HostWeightPlan> plans;
-  for (const ModelPart& part : parts) plans.push_back(plan_host_weights(part, options));
+  for (const ModelPart& part : parts) plans.push_back(plan_part(part, parts, options));
   return plans;
 }
 

@@ -16,9 +16,8 @@ namespace lamina {
 HostBackingChoice choose_host_backing(DeviceKind device, const HostMemoryBudget& host,
                                       const std::vector<ModelPart>& parts, const OffloadOptions& options);
 
-/// Where a part's weights shall live, proven or refused, before any weight is read. Throws incompatible naming the
-/// reason where mapping is demanded and refused.
-HostWeightPlan plan_host_weights(const ModelPart& part, const OffloadOptions& options);
+/// Where the weights of each part shall live, proven or refused, before any weight is read. Throws incompatible naming
+/// the reason where mapping is demanded and refused.
 std::vector<HostWeightPlan> plan_host_weights(const std::vector<ModelPart>& parts, const OffloadOptions& options);
 
 }  // namespace lamina

@@ -25,7 +25,7 @@ struct OffloadOptions {
   std::size_t resident_blocks = 0;
   ResidentPolicy resident_policy = ResidentPolicy::leading;
   HostBackingChoice host_backing = HostBackingChoice::automatic;
-  LoadFacts load;  ///< `may_map` and `is_transformer` follow from the above and the part
+  LoadFacts load;  ///< all but `tensor_parallel_size` follow from the above and the parts
   bool poison_released = false;
   bool record_timeline = false;
   HostImages* images = nullptr;  ///< that ranks of this process share, unless weights are gathered; null: its own

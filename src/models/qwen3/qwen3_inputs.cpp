@@ -5,21 +5,24 @@
 #include <cstring>
 
 #include "base/error.h"
-#include "ops/bf16.h"
+#include "weights/element_cast.h"
 
 namespace lamina {
 namespace {
 
-float load_bf16(const std::byte* bytes) {
-  std::uint16_t value = 0;
-  std::memcpy(&value, bytes, sizeof value);
-  return ops::widen(value);
-}
-
-float load_f32(const std::byte* bytes) {
-  float value = 0;
-  std::memcpy(&value, bytes, sizeof value);
-  return value;
+/// Weights that are stored as F16 are BF16 in the model, these as well.
+void load_row(const std::byte* row, DType stored, std::span<float> values) {
+  const auto count = static_cast<std::int64_t>(values.size());
+  std::byte* destination = std::as_writable_bytes(values).data();
+  if (stored == DType::f32) {
+    std::memcpy(destination, row, values.size_bytes());
+  } else if (stored == DType::f16) {
+    std::vector<std::byte> narrowed(values.size() * size_of(DType::bf16));
+    cast_elements(row, DType::f16, narrowed.data(), DType::bf16, count);
+    cast_elements(narrowed.data(), DType::bf16, destination, DType::f32, count);
+  } else {
+    cast_elements(row, stored, destination, DType::f32, count);
+  }
 }
 
 }  // namespace
@@ -40,19 +43,18 @@ RopeTable qwen3_rope_table(const Qwen3Config& config, std::int64_t tokens) {
 }
 
 std::vector<float> gather_embeddings(const ConstTensorView& table, std::span<const std::int32_t> ids) {
-  expects(table.rank() == 2 && table.is_contiguous() && (table.dtype() == DType::f32 || table.dtype() == DType::bf16),
-          "an embedding matrix is {} {}, expected F32 or BF16 of rank 2", to_string(table.dtype()),
-          to_string(table.shape()));
-  const auto load = table.dtype() == DType::f32 ? load_f32 : load_bf16;
-  std::vector<float> result;
-  result.reserve(ids.size() * static_cast<std::size_t>(table.size(1)));
-  for (const std::int32_t id : ids) {
+  expects(table.rank() == 2 && table.is_contiguous(),
+          "an embedding matrix is {}; a contiguous one of rank 2 is expected", to_string(table.shape()));
+  const std::int64_t hidden = table.size(1);
+  std::vector<float> result(ids.size() * static_cast<std::size_t>(hidden));
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const std::int32_t id = ids[i];
     if (id < 0 || id >= table.size(0))
       fail(ErrorCode::incompatible, "token id {}: the text encoder embeds ids 0 to {}; tokenizer and encoder differ",
            id, table.size(0) - 1);
-    const ConstTensorView row = table.slice(0, id, id + 1);
-    for (std::size_t at = 0; at < row.span_bytes(); at += size_of(table.dtype()))
-      result.push_back(load(row.data() + at));
+    const std::byte* row = table.slice(0, id, id + 1).data();
+    float* destination = result.data() + static_cast<std::int64_t>(i) * hidden;
+    load_row(row, table.dtype(), {destination, static_cast<std::size_t>(hidden)});
   }
   return result;
 }

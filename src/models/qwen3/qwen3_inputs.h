@@ -16,7 +16,7 @@ namespace lamina {
 /// Source: transformers, Qwen3RotaryEmbedding.
 RopeTable qwen3_rope_table(const Qwen3Config& config, std::int64_t tokens);
 
-/// The rows `ids` of an embedding matrix [vocabulary, hidden] on the host (f32 or bf16, maybe unaligned), as f32
+/// The rows `ids` of an embedding matrix [vocabulary, hidden] on the host (f32, bf16 or f16, maybe unaligned), as f32
 /// [ids, hidden]. Throws incompatible naming the id where it is no row.
 std::vector<float> gather_embeddings(const ConstTensorView& table, std::span<const std::int32_t> ids);
 

@@ -6,12 +6,14 @@
 
 #include "base/config_reader.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "models/flux2/flux2_stored_forms.h"
 #include "models/qwen3/qwen3_inputs.h"
 #include "pipelines/flux2/flux2_ranks.h"
 #include "pipelines/flux2/flux2_tensors.h"
 #include "weights/coverage.h"
+#include "weights/safetensors.h"
 #include "weights/stated_dtype.h"
 
 namespace lamina {
@@ -30,6 +32,11 @@ Qwen3TextEncoder read_encoder(const ConfigReader& file, const Checkpoint& checkp
   return {config, dtypes_of(checkpoint), text_encoder_part(file, config, group)};
 }
 
+/// The ranks that divide the text encoder; null: it is whole.
+Communicator* text_encoder_group_of(const PipelineOptions& options) {
+  return options.text_encoder_tensor_parallel ? options.groups.tensor : nullptr;
+}
+
 std::size_t degree_of(const TensorParallel& part) {
   return static_cast<std::size_t>(part.degree);
 }
@@ -37,8 +44,9 @@ std::size_t degree_of(const TensorParallel& part) {
 void check_component(const Checkpoint& checkpoint, const WeightDemand& demand) {
   const std::vector<std::string> unused = check_coverage(checkpoint, demand);
   if (!unused.empty())
-    spdlog::warn("{}: {} tensors are not used, the first is {}", checkpoint.path().string(), unused.size(),
-                 unused.front());
+    spdlog::warn("{}: {} not used, the first is {}", checkpoint.path().string(),
+                 unused.size() == 1 ? "1 tensor is" : fmt::format("{} tensors are", unused.size()),
+                 excerpt(unused.front()));
 }
 
 void warn_of_dtype(const ModelFolder& folder, std::string_view component, const Checkpoint& checkpoint) {
@@ -47,14 +55,14 @@ void warn_of_dtype(const ModelFolder& folder, std::string_view component, const 
 
 }  // namespace
 
-Flux2Model::Text::Text(const ModelFolder& folder, const Communicator* group)
-    : checkpoint(Checkpoint::open(folder.component_path("text_encoder"), "model")),
-      encoder(read_encoder(read_config(folder, "text_encoder"), checkpoint, group)) {
+Flux2Model::Text::Text(const ModelFolder& folder, const PipelineOptions& options)
+    : checkpoint(Checkpoint::open(folder.component_path("text_encoder"), "model", options.variant)),
+      encoder(read_encoder(read_config(folder, "text_encoder"), checkpoint, text_encoder_group_of(options))) {
   if (folder.find("tokenizer") != nullptr) tokenizer = Tokenizer::load(folder.component_path("tokenizer"));
 }
 
-Flux2Model::Vae::Vae(const ModelFolder& folder)
-    : checkpoint(Checkpoint::open(folder.component_path("vae"), "diffusion_pytorch_model")),
+Flux2Model::Vae::Vae(const ModelFolder& folder, const std::string& variant)
+    : checkpoint(Checkpoint::open(folder.component_path("vae"), "diffusion_pytorch_model", variant)),
       config(Flux2VaeConfig::read(read_config(folder, "vae"))),
       decoder(config, dtypes_of(checkpoint)),
       encoder(config, dtypes_of(checkpoint)),
@@ -67,16 +75,17 @@ Flux2Model::Flux2Model(const ModelFolder& folder, const PipelineOptions& options
       activations_(options.activations),
       vae_tiling_(options.vae_tiling),
       groups_(options.groups),
-      text_encoder_group_(options.text_encoder_tensor_parallel ? options.groups.tensor : nullptr),
+      text_encoder_group_(text_encoder_group_of(options)),
       scheduler_(FlowMatchScheduler::load(folder.component_path("scheduler"))),
-      transformer_checkpoint_(Checkpoint::open(folder.component_path("transformer"), "diffusion_pytorch_model")),
+      transformer_checkpoint_(
+          Checkpoint::open(folder.component_path("transformer"), "diffusion_pytorch_model", options.variant)),
       transformer_config_(Flux2Config::read(read_config(folder, "transformer"))),
       transformer_stored_as_(flux2_stored_forms(transformer_config_, transformer_checkpoint_)),
       transformer_(transformer_config_, flux2_dtypes(transformer_checkpoint_, transformer_stored_as_),
                    transformer_part(read_config(folder, "transformer"), transformer_config_, groups_)) {
-  if (opens_text_encoder_ && folder.find("text_encoder") != nullptr) text_.emplace(folder, text_encoder_group_);
+  if (opens_text_encoder_ && folder.find("text_encoder") != nullptr) text_.emplace(folder, options);
   if (folder.find("vae") != nullptr) {
-    vae_.emplace(folder);
+    vae_.emplace(folder, options.variant);
     geometry_ = LatentGeometry(vae_->config.spatial_factor(), Flux2VaeConfig::kPatchSide);
   }
   check_configurations(folder);
@@ -135,7 +144,8 @@ const Flux2Model::Vae& Flux2Model::vae() const {
 }
 
 std::vector<float> Flux2Model::embed(const std::vector<std::int32_t>& ids) const {
-  return gather_embeddings(text().checkpoint.view(text_encoder().embedding()), ids);
+  const Checkpoint::Location stored = text().checkpoint.locate(text_encoder().embedding().name);
+  return gather_embeddings(stored.file->view(*stored.tensor), ids);  // bound to its shape when the model was opened
 }
 
 void Flux2Model::check_configurations(const ModelFolder& folder) const {

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -66,13 +67,13 @@ class Flux2Model {
 
  private:
   struct Text {
-    Text(const ModelFolder& folder, const Communicator* group);
+    Text(const ModelFolder& folder, const PipelineOptions& options);
     Checkpoint checkpoint;
     Qwen3TextEncoder encoder;
     std::optional<Tokenizer> tokenizer;
   };
   struct Vae {
-    explicit Vae(const ModelFolder& folder);
+    Vae(const ModelFolder& folder, const std::string& variant);
     Checkpoint checkpoint;
     Flux2VaeConfig config;
     Flux2VaeDecoder decoder;
