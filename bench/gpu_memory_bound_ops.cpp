@@ -110,8 +110,12 @@ void add_group_norm(Table& table, Tensors& tensors, const Shape& shape) {
   const TensorView x = tensors.bf16(shape);
   const TensorView y = tensors.bf16(shape);
   const TensorView vector = tensors.bf16({shape[2]});
-  table.add(line("group_norm", shape, {x, x, y}, [=](ops::OpContext& context, std::size_t) {
-    ops::group_norm(context, x, vector, vector, {32, kEpsilon, ops::Activation::silu}, y);
+  const TensorView moments = tensors.f64({1, 2, shape[2]});
+  const TensorView normalisation = tensors.f32({3, shape[2]});
+  table.add(line("group norm", shape, {x, x, y}, [=](ops::OpContext& context, std::size_t) {
+    ops::channel_moments(context, x, moments.reshape({2, shape[2]}));
+    ops::group_normalisation(context, moments, shape[0] * shape[1], vector, vector, {32, kEpsilon}, normalisation);
+    ops::normalise_channels(context, x, normalisation, ops::Activation::silu, y);
   }));
 }
 

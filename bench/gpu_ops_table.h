@@ -26,6 +26,7 @@ class Tensors {
   void renew() { arena_ = whole(); }
   TensorView bf16(const Shape& shape) { return arena_.take(DType::bf16, shape); }
   TensorView f32(const Shape& shape) { return arena_.take(DType::f32, shape); }
+  TensorView f64(const Shape& shape) { return arena_.take(DType::f64, shape); }
   /// Tensors of one shape, enough of them that a cache of 50 MiB holds none until its next turn.
   std::vector<TensorView> turns(const Shape& shape, std::size_t least_bytes = 256 * kMiB);
 

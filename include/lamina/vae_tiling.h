@@ -2,10 +2,11 @@
 
 namespace lamina {
 
-/// Whether the VAE works on pictures in tiles: in less memory, with slightly different results.
+/// Whether the VAE keeps what is between its layers in pinned host memory, and streams it in bands: in less memory of
+/// the device and more time, with the same pixels.
 enum class VaeTiling {
-  automatic,  ///< where a whole picture would not fit the device
-  on,         ///< wherever a picture is larger than a tile
+  automatic,  ///< where a picture would not fit the device otherwise
+  on,
   off
 };
 

@@ -89,8 +89,8 @@ void add_request_flags(CLI::App& command, GenerateFlags& flags) {
   command
       .add_option(
           "--vae-tiling", flags.vae_tiling,
-          "Let the VAE work in tiles, in less memory, with slightly different pixels: on, off, or auto (where a "
-          "whole picture does not fit the device)")
+          "Stream the VAE's feature maps from host memory, in less device memory, with the same pixels: on, off, or "
+          "auto (where a picture does not fit the device otherwise)")
       ->check(CLI::IsMember({"auto", "on", "off"}))
       ->capture_default_str();
 }

@@ -44,10 +44,10 @@ StageNeed Generator::plan(Stage& stage, std::vector<std::string>& notes) {
     need = runner_.measure(stage);
   }
   runner_.check_fits(need);
-  if (need.tiles == 1) return need;
-  notes.push_back(fmt::format("stage '{}' works in {} tiles, {}; its result differs slightly from one made whole",
-                              need.stage, need.tiles, reason));
-  spdlog::warn(notes.back());
+  if (!need.is_divided) return need;
+  notes.push_back(fmt::format("stage '{}' streams its feature maps from host memory, {}; its result is the same",
+                              need.stage, reason));
+  spdlog::info(notes.back());
   return need;
 }
 

@@ -31,8 +31,8 @@ class Generator {
   const std::vector<StageReport>& stage_reports() const noexcept { return stage_reports_; }
 
  private:
-  /// Divides the stage where it does not fit whole; throws where it does not fit at all. Notes tiles and why, and logs
-  /// that.
+  /// Divides the stage where it does not fit whole; throws where it does not fit at all. Notes that and why, and
+  /// logs it.
   StageNeed plan(Stage& stage, std::vector<std::string>& notes);
   void check_results_fit(const std::vector<StageNeed>& needs) const;
 

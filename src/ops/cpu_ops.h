@@ -9,7 +9,6 @@
 #include "ops/norm.h"
 #include "ops/op_context.h"
 #include "ops/qk_norm_rope.h"
-#include "ops/tiles.h"
 #include "tensor/tensor_view.h"
 
 /// The CPU versions of operations: the signatures of the public ones, operands already checked.
@@ -47,13 +46,18 @@ void copy(OpContext& context, const ConstTensorView& x, const TensorView& y);
 void conv2d(OpContext& context, const ConstTensorView& x, const ConstTensorView& w, const ConstTensorView& bias,
             const Conv2dOptions& options, const TensorView& y);
 void upsample_nearest_2x(OpContext& context, const ConstTensorView& x, const TensorView& y);
-void group_norm(OpContext& context, const ConstTensorView& x, const ConstTensorView& weight,
-                const ConstTensorView& bias, const GroupNormOptions& options, const TensorView& y);
+void channel_moments(OpContext& context, const ConstTensorView& x, const TensorView& moments);
+
+void group_normalisation(OpContext& context, const ConstTensorView& moments, std::int64_t pixels,
+                         const ConstTensorView& weight, const ConstTensorView& bias, const GroupNormOptions& options,
+                         const TensorView& normalisation);
+
+void normalise_channels(OpContext& context, const ConstTensorView& x, const ConstTensorView& normalisation,
+                        Activation activation, const TensorView& y);
+
 void unpack_latents(OpContext& context, const ConstTensorView& tokens, const LatentNormalisation& normalisation,
                     const TensorView& pixels);
 void pack_latents(OpContext& context, const ConstTensorView& pixels, const LatentNormalisation& normalisation,
                   const TensorView& tokens);
-void cut_tile(OpContext& context, const ConstTensorView& window, const TensorView& tile);
-void blend_tile(OpContext& context, const ConstTensorView& tile, const TileOverlap& overlap, const TensorView& window);
 
 }  // namespace lamina::ops::cpu

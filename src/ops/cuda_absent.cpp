@@ -73,9 +73,18 @@ void upsample_nearest_2x(OpContext& context, const ConstTensorView&, const Tenso
   refuse_device("upsample_nearest_2x", context);
 }
 
-void group_norm(OpContext& context, const ConstTensorView&, const ConstTensorView&, const ConstTensorView&,
-                const GroupNormOptions&, const TensorView&) {
-  refuse_device("group_norm", context);
+void channel_moments(OpContext& context, const ConstTensorView&, const TensorView&) {
+  refuse_device("channel_moments", context);
+}
+
+void group_normalisation(OpContext& context, const ConstTensorView&, std::int64_t, const ConstTensorView&,
+                         const ConstTensorView&, const GroupNormOptions&, const TensorView&) {
+  refuse_device("group_normalisation", context);
+}
+
+void normalise_channels(OpContext& context, const ConstTensorView&, const ConstTensorView&, Activation,
+                        const TensorView&) {
+  refuse_device("normalise_channels", context);
 }
 
 void unpack_latents(OpContext& context, const ConstTensorView&, const LatentNormalisation&, const TensorView&) {
@@ -84,14 +93,6 @@ void unpack_latents(OpContext& context, const ConstTensorView&, const LatentNorm
 
 void pack_latents(OpContext& context, const ConstTensorView&, const LatentNormalisation&, const TensorView&) {
   refuse_device("pack_latents", context);
-}
-
-void cut_tile(OpContext& context, const ConstTensorView&, const TensorView&) {
-  refuse_device("cut_tile", context);
-}
-
-void blend_tile(OpContext& context, const ConstTensorView&, const TileOverlap&, const TensorView&) {
-  refuse_device("blend_tile", context);
 }
 
 }  // namespace lamina::ops::cuda

@@ -114,30 +114,55 @@ void measure(cudaStream_t stream, const T* x, const Slices& of, Moments* slices)
   measure_slices<kCount><<<grid, block, 0, stream>>>(x, of, slices);
 }
 
+/// One thread a channel adds its slices in order.
+__global__ void __launch_bounds__(kThreads) add_slices(const Moments* slices, const Slices of, double* moments) {
+  const std::int64_t channel = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  if (channel >= of.channels) return;
+  Moments sum{0, 0};
+  for (int slice = 0; slice < of.count; ++slice) sum += slices[slice * of.channels + channel];
+  moments[channel] = sum.sum;
+  moments[of.channels + channel] = sum.squares;
+}
+
+/// Moments [bands, 2, channels] of the groups of a picture.
+struct Groups {
+  const double* moments;
+  std::int64_t bands;
+  std::int64_t channels;
+  std::int64_t pixels;
+  int group_channels;
+  float epsilon;
+};
+
 /// Per channel: y = activation((x - centre) * scale + shift).
+template <typename Float>
 struct Normalisation {
-  float* centre;
-  float* scale;
-  float* shift;
+  Normalisation(Float* data, std::int64_t channels)
+      : centre(data), scale(data + channels), shift(data + 2 * channels) {}
+
+  Float* centre;
+  Float* scale;
+  Float* shift;
 };
 
 /// One block a group.
 template <typename Weight, typename Bias>
 __global__ void __launch_bounds__(kThreads)
-    find_normalisation(const Moments* slices, const Slices of, int group_channels, float epsilon, const Weight* weight,
-                       const Bias* bias, Normalisation result) {
+    find_normalisation(const Groups of, const Weight* weight, const Bias* bias, Normalisation<float> result) {
   __shared__ double space[2][kMostWarps];
-  const std::int64_t first = std::int64_t{blockIdx.x} * group_channels;
+  const std::int64_t first = std::int64_t{blockIdx.x} * of.group_channels;
   Moments own{0, 0};
-  for (std::int64_t i = threadIdx.x; i < std::int64_t{of.count} * group_channels; i += kThreads) {
-    own += slices[i / group_channels * of.channels + first + i % group_channels];
+  for (std::int64_t i = threadIdx.x; i < of.bands * of.group_channels; i += kThreads) {
+    const double* of_band = of.moments + i / of.group_channels * 2 * of.channels;
+    const std::int64_t channel = first + i % of.group_channels;
+    own += Moments{of_band[channel], of_band[of.channels + channel]};
   }
-  const double count = static_cast<double>(of.pixels) * group_channels;
+  const double count = static_cast<double>(of.pixels) * of.group_channels;
   const double mean = block_sum(own.sum, space[0]) / count;
   const double variance = fmax(block_sum(own.squares, space[1]) / count - mean * mean, 0.0);
-  const double inverse_deviation = 1.0 / sqrt(variance + static_cast<double>(epsilon));
+  const double inverse_deviation = 1.0 / sqrt(variance + static_cast<double>(of.epsilon));
   const auto centre = static_cast<float>(mean);
-  for (std::int64_t i = threadIdx.x; i < group_channels; i += kThreads) {
+  for (std::int64_t i = threadIdx.x; i < of.group_channels; i += kThreads) {
     const std::int64_t channel = first + i;
     const double scale = load<1>(weight + channel)[0] * inverse_deviation;
     result.centre[channel] = centre;
@@ -146,17 +171,6 @@ __global__ void __launch_bounds__(kThreads)
     result.shift[channel] =
         static_cast<float>(load<1>(bias + channel)[0] + (static_cast<double>(centre) - mean) * scale);
   }
-}
-
-void find(cudaStream_t stream, const Moments* slices, const Slices& of, const ConstTensorView& weight,
-          const ConstTensorView& bias, const GroupNormOptions& options, const Normalisation& result) {
-  with_element(weight.dtype(), [&](auto weight_element) {
-    with_element(bias.dtype(), [&](auto bias_element) {
-      find_normalisation<<<static_cast<unsigned>(options.groups), kThreads, 0, stream>>>(
-          slices, of, static_cast<int>(of.channels / options.groups), options.epsilon,
-          weight.as<decltype(weight_element)>(), bias.as<decltype(bias_element)>(), result);
-    });
-  });
 }
 
 template <Activation activation>
@@ -168,11 +182,13 @@ struct Normalise {
 };
 
 template <int kCount, typename T>
-void normalise(cudaStream_t stream, const Slices& of, const T* x, const Normalisation& by, Activation activation,
-               T* y) {
+void normalise(cudaStream_t stream, const ConstTensorView& x, const Normalisation<const float>& by,
+               Activation activation, const TensorView& y) {
+  const std::int64_t channels = x.size(2);
   const auto run = [&](auto function) {
-    map_rows<kCount>(stream, of.pixels, of.channels, function, Rows<T>{y, of.channels}, Rows<const T>{x, of.channels},
-                     EveryRow<float>{by.centre}, EveryRow<float>{by.scale}, EveryRow<float>{by.shift});
+    map_rows<kCount>(stream, x.size(0) * x.size(1), channels, function, Rows<T>{y.as<T>(), channels},
+                     Rows<const T>{x.as<T>(), channels}, EveryRow<float>{by.centre}, EveryRow<float>{by.scale},
+                     EveryRow<float>{by.shift});
   };
   if (activation == Activation::silu)
     run(Normalise<Activation::silu>{});
@@ -182,32 +198,55 @@ void normalise(cudaStream_t stream, const Slices& of, const T* x, const Normalis
 
 }  // namespace
 
-void group_norm(OpContext& context, const ConstTensorView& x, const ConstTensorView& weight,
-                const ConstTensorView& bias, const GroupNormOptions& options, const TensorView& y) {
+void channel_moments(OpContext& context, const ConstTensorView& x, const TensorView& moments) {
   const Slices of = slices_of(x, lamina::cuda::multiprocessor_count(context.stream()));
-  const auto channels = static_cast<std::size_t>(of.channels);
   Scratch scratch;
-  const std::size_t slices = scratch.add(static_cast<std::size_t>(of.count) * channels * sizeof(Moments));
-  const std::size_t centre = scratch.add(channels * sizeof(float));
-  const std::size_t scale = scratch.add(channels * sizeof(float));
-  const std::size_t shift = scratch.add(channels * sizeof(float));
+  const std::size_t slices = scratch.add(static_cast<std::size_t>(of.count * of.channels) * sizeof(Moments));
   scratch.obtain(context);
-
-  cuda_launch(context, "group_norm", {x, weight, bias}, {y}, scratch.range(), [&](cudaStream_t stream) {
-    auto* moments = reinterpret_cast<Moments*>(scratch.at(slices));
-    const Normalisation by{scratch.floats(centre), scratch.floats(scale), scratch.floats(shift)};
+  cuda_launch(context, "channel_moments", {x}, {moments}, scratch.range(), [&](cudaStream_t stream) {
+    auto* of_slices = reinterpret_cast<Moments*>(scratch.at(slices));
     with_element(x.dtype(), [&](auto element) {
       using T = decltype(element);
-      const auto run = [&](auto count) {
-        measure<count()>(stream, x.as<T>(), of, moments);
-        find(stream, moments, of, weight, bias, options, by);
-        normalise<count()>(stream, of, x.as<T>(), by, options.activation, y.as<T>());
-      };
+      constexpr int kCount = kVectorBytes / sizeof(T);
+      if (all_in_packs({x}, kCount))
+        measure<kCount>(stream, x.as<T>(), of, of_slices);
+      else
+        measure<1>(stream, x.as<T>(), of, of_slices);
+    });
+    add_slices<<<static_cast<unsigned>(ceil_div(of.channels, kThreads)), kThreads, 0, stream>>>(of_slices, of,
+                                                                                                moments.as<double>());
+  });
+}
+
+void group_normalisation(OpContext& context, const ConstTensorView& moments, std::int64_t pixels,
+                         const ConstTensorView& weight, const ConstTensorView& bias, const GroupNormOptions& options,
+                         const TensorView& normalisation) {
+  cuda_launch(context, "group_normalisation", {moments, weight, bias}, {normalisation}, {}, [&](cudaStream_t stream) {
+    const std::int64_t channels = moments.size(2);
+    const Groups of{
+        moments.as<double>(), moments.size(0), channels, pixels, static_cast<int>(channels / options.groups),
+        options.epsilon};
+    const Normalisation<float> result(normalisation.as<float>(), channels);
+    with_element(weight.dtype(), [&](auto weight_element) {
+      with_element(bias.dtype(), [&](auto bias_element) {
+        find_normalisation<<<static_cast<unsigned>(options.groups), kThreads, 0, stream>>>(
+            of, weight.as<decltype(weight_element)>(), bias.as<decltype(bias_element)>(), result);
+      });
+    });
+  });
+}
+
+void normalise_channels(OpContext& context, const ConstTensorView& x, const ConstTensorView& normalisation,
+                        Activation activation, const TensorView& y) {
+  cuda_launch(context, "normalise_channels", {x, normalisation}, {y}, {}, [&](cudaStream_t stream) {
+    const Normalisation<const float> by(normalisation.as<float>(), x.size(2));
+    with_element(x.dtype(), [&](auto element) {
+      using T = decltype(element);
       constexpr int kCount = kVectorBytes / sizeof(T);
       if (all_in_packs({x, y}, kCount))
-        run(std::integral_constant<int, kCount>());
+        normalise<kCount, T>(stream, x, by, activation, y);
       else
-        run(std::integral_constant<int, 1>());
+        normalise<1, T>(stream, x, by, activation, y);
     });
   });
 }

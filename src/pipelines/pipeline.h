@@ -51,11 +51,10 @@ class Stage {
   /// Index into `Pipeline::parts`.
   virtual std::size_t part() const = 0;
 
-  /// Divides the stage's work into tiles, from the next `lay_out` on: it needs less memory, and its results differ
-  /// slightly. False where it is divided already, cannot be, or must not.
+  /// Keeps what is between layers in host memory, from the next `lay_out` on: less device memory, more time, the same
+  /// results. False where it does so already, cannot, or must not.
   virtual bool divide() { return false; }
-  /// Tiles that the results are put together from; 1: they are made whole.
-  virtual std::size_t tiles() const { return 1; }
+  virtual bool is_divided() const { return false; }
 
   /// Takes all device tensors of the stage from `arena` and starts afresh; `arena` outlives the run that follows.
   virtual void lay_out(Arena& arena) = 0;
@@ -69,7 +68,8 @@ class Stage {
 
   /// Work behind the passes.
   virtual void run_outside(ops::OpContext& context) { static_cast<void>(context); }
-  /// Pinned host memory that the results take until the generation ends, known once laid out.
+  /// Pinned host memory that the results take until the generation ends, and the stage while it runs; known once laid
+  /// out and run on a planning context.
   virtual std::size_t result_bytes() const = 0;
   /// Enqueues the copies of the stage's results to the host; they are read after the stream is synchronized.
   virtual void download(Stream& stream) = 0;

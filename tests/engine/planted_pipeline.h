@@ -26,7 +26,7 @@ class PlantedStage : public Stage {
   const std::string& name() const override { return stage_.name(); }
   std::size_t part() const override { return stage_.part(); }
   bool divide() override { return stage_.divide(); }
-  std::size_t tiles() const override { return stage_.tiles(); }
+  bool is_divided() const override { return stage_.is_divided(); }
   void lay_out(Arena& arena) override { stage_.lay_out(arena); }
   void upload(StagingUploader& uploader) override {
     plant_(request_, Moment::upload, name());

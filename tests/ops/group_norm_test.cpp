@@ -1,5 +1,6 @@
 #include "ops/group_norm.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "device/catch_error.h"
@@ -10,10 +11,15 @@ namespace {
 
 using ::testing::HasSubstr;
 
+struct NormOptions {
+  int groups = 1;
+  float epsilon = 1e-6F;
+  ops::Activation activation = ops::Activation::none;
+};
+
 class GroupNormTest : public OpTest {
  protected:
-  static Values expected(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                         const ops::GroupNormOptions& options) {
+  static Values expected(const Tensor& x, const Tensor& weight, const Tensor& bias, const NormOptions& options) {
     const auto channels = static_cast<std::size_t>(x.view.size(2));
     const std::size_t width = channels / static_cast<std::size_t>(options.groups);
     const auto mean_of = [&](std::size_t group, const auto& term) {
@@ -43,13 +49,27 @@ class GroupNormTest : public OpTest {
     return y;
   }
 
-  void check(const Tensor& x, const Tensor& y, const ops::GroupNormOptions& options, DType weights = DType::f32,
-             DType biases = DType::f32) {
-    const Tensor weight = random(weights, {x.view.size(2)});
-    const Tensor bias = random(biases, {x.view.size(2)});
-    run({x, weight, bias, y},
-        [&](auto& context, const auto& v) { ops::group_norm(context, v[0], v[1], v[2], options, v[3]); });
-    expect_close(read(y), expected(x, weight, bias, options));
+  void check(const Tensor& x, const Tensor& y, const NormOptions& options, DType weights = DType::f32,
+             DType biases = DType::f32, std::int64_t bands = 1) {
+    const std::int64_t channels = x.view.size(2);
+    const Tensor weight = random(weights, {channels});
+    const Tensor bias = random(biases, {channels});
+    const Values result = expected(x, weight, bias, options);
+    const Tensor moments = blank({bands, 2, channels}, {}, DType::f64);
+    const Tensor normalisation = blank({3, channels}, {}, DType::f32);
+    const std::int64_t rows = (x.view.size(0) + bands - 1) / bands;
+    for (std::int64_t band = 0; band < bands; ++band) {
+      const Tensor part{x.view.slice(0, band * rows, std::min((band + 1) * rows, x.view.size(0))), {}};
+      const Tensor of_part{moments.view.slice(0, band, band + 1).reshape({2, channels}), {}};
+      run({part, of_part}, [](auto& context, const auto& v) { ops::channel_moments(context, v[0], v[1]); });
+    }
+    const std::int64_t pixels = x.view.size(0) * x.view.size(1);
+    run({moments, weight, bias, normalisation}, [&](auto& context, const auto& v) {
+      ops::group_normalisation(context, v[0], pixels, v[1], v[2], {options.groups, options.epsilon}, v[3]);
+    });
+    run({x, normalisation, y},
+        [&](auto& context, const auto& v) { ops::normalise_channels(context, v[0], v[1], options.activation, v[2]); });
+    expect_close(read(y), result);
   }
 };
 
@@ -80,6 +100,13 @@ TEST_P(GroupNormTest, NormalisesLargeImagesAndManyChannels) {
     SCOPED_TRACE(to_string(shape));
     check(random(activations(), shape, {}, 3, 0.5), blank(shape), {groups, 1e-6F, ops::Activation::silu});
   }
+}
+
+/// Bands of 13 rows, and one of 12.
+TEST_P(GroupNormTest, MomentsOfBandsAddUp) {
+  const Shape shape{64, 7, 20};
+  check(random(activations(), shape, {}, 3, 0.5), blank(shape), {5, 1e-6F, ops::Activation::silu}, DType::f32,
+        DType::bf16, 5);
 }
 
 TEST_P(GroupNormTest, TakesWeightAndBiasOfUnlikeTypes) {
@@ -113,21 +140,30 @@ TEST_P(GroupNormTest, RefusesOperandsThatDoNotFit) {
   const Tensor x = random(DType::f32, {4, 5, 6});
   const Tensor six = random(DType::f32, {6});
   const Tensor five = random(DType::f32, {5});
-  const auto message = [&](const Tensor& weight, const Tensor& bias, int groups, const TensorView& y) {
-    const Error thrown = catch_error([&] {
-      plan([&](ops::OpContext& context) {
-        ops::group_norm(context, x.view, weight.view, bias.view, {.groups = groups}, y);
-      });
-    });
+  const TensorView moments = blank({1, 2, 6}, {}, DType::f64).view;
+  const TensorView normalisation = blank({3, 6}, {}, DType::f32).view;
+  const auto message = [&](const std::function<void(ops::OpContext&)>& operation) {
+    const Error thrown = catch_error([&] { plan(operation); });
     EXPECT_EQ(thrown.code(), ErrorCode::internal);
     return thrown.message();
   };
-  const TensorView y = blank({4, 5, 6}, {}, DType::f32).view;
-  EXPECT_THAT(message(five, six, 2, y), HasSubstr("group_norm: operand weight is F32 [5]"));
-  EXPECT_THAT(message(six, five, 2, y), HasSubstr("operand bias is F32 [5]"));
-  EXPECT_THAT(message(six, six, 2, blank({4, 6, 5}, {}, DType::f32).view), HasSubstr("operand y is F32 [4, 6, 5]"));
-  EXPECT_THAT(message(six, six, 4, y), HasSubstr("6 channels do not form 4 groups"));
-  EXPECT_THAT(message(six, six, 0, y), HasSubstr("6 channels do not form 0 groups"));
+  const auto normalisation_of = [&](const TensorView& of, const Tensor& weight, const Tensor& bias, int groups) {
+    return message([&](ops::OpContext& context) {
+      ops::group_normalisation(context, of, 20, weight.view, bias.view, {.groups = groups}, normalisation);
+    });
+  };
+  EXPECT_THAT(normalisation_of(moments, five, six, 2), HasSubstr("operand weight is F32 [5]"));
+  EXPECT_THAT(normalisation_of(moments, six, five, 2), HasSubstr("operand bias is F32 [5]"));
+  EXPECT_THAT(normalisation_of(moments, six, six, 4), HasSubstr("6 channels do not form 4 groups"));
+  EXPECT_THAT(normalisation_of(moments, six, six, 0), HasSubstr("6 channels do not form 0 groups"));
+  EXPECT_THAT(normalisation_of(blank({1, 3, 6}, {}, DType::f64).view, six, six, 2), HasSubstr("operand moments"));
+  EXPECT_THAT(message([&](ops::OpContext& context) { ops::channel_moments(context, x.view, moments); }),
+              HasSubstr("channel_moments: operand moments is F64 [1, 2, 6]"));
+  EXPECT_THAT(message([&](ops::OpContext& context) {
+                ops::normalise_channels(context, x.view, normalisation, ops::Activation::none,
+                                        blank({4, 6, 5}, {}, DType::f32).view);
+              }),
+              HasSubstr("operand y is F32 [4, 6, 5]"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, GroupNormTest, ::testing::ValuesIn(backends()), backend_name);

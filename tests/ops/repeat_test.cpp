@@ -50,8 +50,14 @@ TEST_P(RepeatTest, RmsNorms) {
 
 TEST_P(RepeatTest, GroupNorms) {
   const Shape image{50, 48, 64};
-  check({random(image), random({64}), random({64}), blank(image)}, {3}, [](auto& context, const auto& v) {
-    ops::group_norm(context, v[0], v[1], v[2], {32, kEpsilon, ops::Activation::silu}, v[3]);
+  const Tensor normalisation = random(DType::f32, {3, 64});
+  check({random(image), normalisation, blank(image)}, {2}, [](auto& context, const auto& v) {
+    ops::normalise_channels(context, v[0], v[1], ops::Activation::silu, v[2]);
+  });
+  const Tensor moments = blank({2, 64}, {}, DType::f64);
+  check({random(image), moments, random({64}), random({64}), normalisation}, {4}, [](auto& context, const auto& v) {
+    ops::channel_moments(context, v[0], v[1]);
+    ops::group_normalisation(context, v[1].reshape({1, 2, 64}), 50 * 48, v[2], v[3], {32, kEpsilon}, v[4]);
   });
 }
 

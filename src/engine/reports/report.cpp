@@ -127,7 +127,7 @@ Json stage_json(const StageReport& stage, const ModelPart& part) {
                {"component", part.plan.component},
                {"weight_bytes", weight_bytes(part.plan)},
                {"duration_ms", milliseconds(stage.duration)},
-               {"tiles", stage.need.tiles},
+               {"maps", stage.need.is_divided ? "host" : "device"},
                {"memory", memory_json(stage)}};
   if (stage.passes > 0) json["stream"] = passes_json(stage, part.plan);
   return json;

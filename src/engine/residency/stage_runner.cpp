@@ -57,7 +57,7 @@ StageNeed StageRunner::measure(Stage& stage) {
   }
   stage.run_outside(context);
   return {.stage = stage.name(),
-          .tiles = stage.tiles(),
+          .is_divided = stage.is_divided(),
           .part = host_.memory_of(stage.part()),
           .kept_bytes = host_.kept_bytes_besides(stage.part()),
           .activation_bytes = arena.peak_bytes(),
@@ -76,7 +76,7 @@ void StageRunner::check_fits(const StageNeed& need) const {
   fail(ErrorCode::out_of_device_memory,
        "stage '{}'{} needs {} ({}ring {}, resident blocks {}, outside blocks {}, other parts {}, activations {}, "
        "workspace {}): {} bytes, and {} are allowed{}, {}; {}",
-       need.stage, need.tiles > 1 ? fmt::format(" in {} tiles", need.tiles) : "", format_size(need.total_bytes()),
+       need.stage, need.is_divided ? " in bands" : "", format_size(need.total_bytes()),
        need.part.shard_bytes > 0 ? fmt::format("shards {}, ", format_size(need.part.shard_bytes)) : "",
        format_size(need.part.ring_bytes), format_size(need.part.resident_bytes), format_size(need.part.outside_bytes),
        format_size(need.kept_bytes), format_size(need.activation_bytes), format_size(need.workspace_bytes),

@@ -18,7 +18,7 @@ namespace lamina {
 /// Device bytes a stage needs, by part of the memory.
 struct StageNeed {
   std::string stage;
-  std::size_t tiles = 1;  ///< that it is divided into
+  bool is_divided = false;  ///< see `Stage::divide`
   PartMemory part;
   std::size_t kept_bytes = 0;  ///< other parts that stay on the device
   std::size_t activation_bytes = 0;

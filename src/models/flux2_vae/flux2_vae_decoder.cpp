@@ -1,6 +1,5 @@
 #include "models/flux2_vae/flux2_vae_decoder.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -31,44 +30,32 @@ Flux2VaeDecoder::Flux2VaeDecoder(const Flux2VaeConfig& config, DTypeOf dtype_of)
   plan_.validate();
 }
 
-std::int64_t Flux2VaeDecoder::largest_map(std::int64_t latent_pixels) const {
-  std::int64_t largest = 0;
-  std::int64_t pixels = latent_pixels;
-  for (const Flux2VaeLevel& level : levels_) {
-    largest = std::max(largest, pixels * level.widest);
-    pixels *= 4;
-  }
-  return largest;
-}
-
-void Flux2VaeDecoder::project_in(Flux2VaePass& pass, Arena& arena, const ConstTensorView& latent, FeatureMap& x) const {
-  const std::size_t mark = arena.used_bytes();
-  ConstTensorView input = latent;
+FeatureMap Flux2VaeDecoder::project_in(Flux2VaePass& pass, BandRunner& runner, const TensorView& latent) const {
+  const FeatureMap input(latent);
+  FeatureMap x = runner.make_map(latent.dtype(), input.height(), input.width(), conv_in_.weight->spec().shape[0]);
   if (post_quant_conv_) {
-    const TensorView mixed = arena.take(latent.dtype(), latent.shape());
-    pass.conv(*post_quant_conv_, latent, mixed);
-    input = mixed;
+    const FeatureMap mixed = runner.make_map(latent.dtype(), input.height(), input.width(), input.channels());
+    pass.conv(*post_quant_conv_, input, mixed);
+    pass.conv(conv_in_, mixed, x);
+  } else {
+    pass.conv(conv_in_, input, x);
   }
-  pass.conv(conv_in_, input, x.become(latent.size(0), latent.size(1), conv_in_.weight->spec().shape[0]));
-  arena.rewind(mark);
+  return x;
 }
 
-void Flux2VaeDecoder::decode(ops::OpContext& context, Arena& arena, const ConstTensorView& latent,
-                             const TensorView& image) const {
+std::size_t Flux2VaeDecoder::decode(ops::OpContext& context, Arena& arena, const TensorView& latent,
+                                    const TensorView& image, const BandOptions& options) const {
   expects(latent.rank() == 3, "a latent of shape {}", to_string(latent.shape()));
-  const std::size_t mark = arena.used_bytes();
-  FeatureMap x(arena, latent.dtype(), largest_map(latent.size(0) * latent.size(1)));
-  Flux2VaePass pass(context, arena, config_.norm_groups);
-
-  project_in(pass, arena, latent, x);
-  pass.mid_block(mid_block_, x);
-  for (const Flux2VaeLevel& level : levels_) {
-    pass.resnets(level, x);
-    if (level.resampler) pass.upsample(*level.resampler, x);
-  }
-  pass.norm_silu(norm_out_, x.view());
-  pass.conv(conv_out_, x.view(), image);
-  arena.rewind(mark);
+  return run_in_bands(context, arena, options, [&](BandRunner& runner) {
+    Flux2VaePass pass(runner, config_.norm_groups);
+    FeatureMap x = project_in(pass, runner, latent);
+    pass.mid_block(mid_block_, x);
+    for (const Flux2VaeLevel& level : levels_) {
+      pass.resnets(level, x);
+      if (level.resampler) pass.upsample(*level.resampler, x);
+    }
+    pass.conv_of_norm(norm_out_, conv_out_, x, FeatureMap(image));
+  });
 }
 
 }  // namespace lamina

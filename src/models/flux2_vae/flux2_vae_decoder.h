@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "models/bands/band_runner.h"
 #include "models/flux2_vae/flux2_vae_layers.h"
 #include "offload/offload_plan.h"
 #include "ops/op_context.h"
@@ -11,7 +12,6 @@
 
 namespace lamina {
 
-class FeatureMap;
 class Flux2VaePass;
 
 /// From latents to a picture. All parameters are placeholders until somebody binds them; none of them streams.
@@ -25,15 +25,15 @@ class Flux2VaeDecoder {
   std::vector<Parameter*> parameters() { return weights_.parameters(); }
 
   /// latent [h, w, latent_channels] -> image [factor h, factor w, 3], about -1..1 but not clamped; both of one
-  /// activation dtype, contiguous, channels last, factor = `spatial_factor`. Enqueues on the context's stream and
-  /// returns; `arena` is as it was afterwards, its memory in use until the stream is done. On a measuring arena, with
-  /// views that lack data and parameters bound shape-only, it runs in planning contexts only.
-  void decode(ops::OpContext& context, Arena& arena, const ConstTensorView& latent, const TensorView& image) const;
+  /// activation dtype, contiguous, channels last, factor = `spatial_factor`. Maps between layers are where `options`
+  /// says; the bytes of the image do not depend on it. Runs on the context's stream as `run_in_bands` does, and gives
+  /// the bytes of pinned memory; `arena` is as it was afterwards, its memory in use until the stream is done. On a
+  /// measuring arena, with views that lack data and parameters bound shape-only, it runs in planning contexts only.
+  std::size_t decode(ops::OpContext& context, Arena& arena, const TensorView& latent, const TensorView& image,
+                     const BandOptions& options = {}) const;
 
  private:
-  /// Elements of the largest feature map between layers.
-  std::int64_t largest_map(std::int64_t latent_pixels) const;
-  void project_in(Flux2VaePass& pass, Arena& arena, const ConstTensorView& latent, FeatureMap& x) const;
+  FeatureMap project_in(Flux2VaePass& pass, BandRunner& runner, const TensorView& latent) const;
 
   Flux2VaeConfig config_;
   ModuleWeights weights_;

@@ -1,6 +1,5 @@
 #include "models/flux2_vae/flux2_vae_encoder.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -31,44 +30,32 @@ Flux2VaeEncoder::Flux2VaeEncoder(const Flux2VaeConfig& config, DTypeOf dtype_of)
   plan_.validate();
 }
 
-std::int64_t Flux2VaeEncoder::largest_map(std::int64_t image_pixels) const {
-  std::int64_t largest = 0;
-  std::int64_t pixels = image_pixels;
-  for (const Flux2VaeLevel& level : levels_) {
-    largest = std::max(largest, pixels * level.widest);
-    pixels /= 4;
-  }
-  return largest;
-}
-
-void Flux2VaeEncoder::project_out(Flux2VaePass& pass, Arena& arena, const FeatureMap& x, const TensorView& mean) const {
+void Flux2VaeEncoder::project_out(Flux2VaePass& pass, BandRunner& runner, const FeatureMap& x,
+                                  const TensorView& mean) const {
   // The moments are mean and log variance side by side; only the mean is asked for.
-  if (!quant_conv_) return pass.conv_leading(conv_out_, x.view(), mean);
-  const std::size_t mark = arena.used_bytes();
-  const TensorView moments = arena.take(x.dtype(), {x.height(), x.width(), 2 * config_.latent_channels});
-  pass.conv(conv_out_, x.view(), moments);
-  pass.conv_leading(*quant_conv_, moments, mean);
-  arena.rewind(mark);
+  if (!quant_conv_) return pass.conv_of_norm(norm_out_, conv_out_, x, FeatureMap(mean));
+  const FeatureMap moments = runner.make_map(x.dtype(), x.height(), x.width(), 2 * config_.latent_channels);
+  pass.conv_of_norm(norm_out_, conv_out_, x, moments);
+  pass.conv(*quant_conv_, moments, FeatureMap(mean));
 }
 
-void Flux2VaeEncoder::encode(ops::OpContext& context, Arena& arena, const ConstTensorView& image,
-                             const TensorView& mean) const {
+std::size_t Flux2VaeEncoder::encode(ops::OpContext& context, Arena& arena, const TensorView& image,
+                                    const TensorView& mean, const BandOptions& options) const {
   expects(image.rank() == 3, "an image of shape {}", to_string(image.shape()));
   expects(mean.rank() == 3 && mean.size(2) == config_.latent_channels, "a mean of shape {}, expected {} channels",
           to_string(mean.shape()), config_.latent_channels);
-  const std::size_t mark = arena.used_bytes();
-  FeatureMap x(arena, image.dtype(), largest_map(image.size(0) * image.size(1)));
-  Flux2VaePass pass(context, arena, config_.norm_groups);
-
-  pass.conv(conv_in_, image, x.become(image.size(0), image.size(1), conv_in_.weight->spec().shape[0]));
-  for (const Flux2VaeLevel& level : levels_) {
-    pass.resnets(level, x);
-    if (level.resampler) pass.downsample(*level.resampler, x);
-  }
-  pass.mid_block(mid_block_, x);
-  pass.norm_silu(norm_out_, x.view());
-  project_out(pass, arena, x, mean);
-  arena.rewind(mark);
+  return run_in_bands(context, arena, options, [&](BandRunner& runner) {
+    Flux2VaePass pass(runner, config_.norm_groups);
+    const FeatureMap input(image);
+    FeatureMap x = runner.make_map(image.dtype(), input.height(), input.width(), conv_in_.weight->spec().shape[0]);
+    pass.conv(conv_in_, input, x);
+    for (const Flux2VaeLevel& level : levels_) {
+      pass.resnets(level, x);
+      if (level.resampler) pass.downsample(*level.resampler, x);
+    }
+    pass.mid_block(mid_block_, x);
+    project_out(pass, runner, x, mean);
+  });
 }
 
 }  // namespace lamina

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "models/bands/band_runner.h"
 #include "models/flux2_vae/flux2_vae_layers.h"
 #include "offload/offload_plan.h"
 #include "ops/op_context.h"
@@ -11,7 +12,6 @@
 
 namespace lamina {
 
-class FeatureMap;
 class Flux2VaePass;
 
 /// From a picture to latents. All parameters are placeholders until somebody binds them; none of them streams.
@@ -25,15 +25,12 @@ class Flux2VaeEncoder {
   std::vector<Parameter*> parameters() { return weights_.parameters(); }
 
   /// image [factor h, factor w, 3] in -1..1 -> mean [h, w, latent_channels] of the posterior, its mode; both of one
-  /// activation dtype, contiguous, channels last, factor = `spatial_factor`. Enqueues on the context's stream and
-  /// returns; `arena` is as it was afterwards, its memory in use until the stream is done. On a measuring arena, with
-  /// views that lack data and parameters bound shape-only, it runs in planning contexts only.
-  void encode(ops::OpContext& context, Arena& arena, const ConstTensorView& image, const TensorView& mean) const;
+  /// activation dtype, contiguous, channels last, factor = `spatial_factor`. Runs as `Flux2VaeDecoder::decode` does.
+  std::size_t encode(ops::OpContext& context, Arena& arena, const TensorView& image, const TensorView& mean,
+                     const BandOptions& options = {}) const;
 
  private:
-  /// Elements of the largest feature map between layers.
-  std::int64_t largest_map(std::int64_t image_pixels) const;
-  void project_out(Flux2VaePass& pass, Arena& arena, const FeatureMap& x, const TensorView& mean) const;
+  void project_out(Flux2VaePass& pass, BandRunner& runner, const FeatureMap& x, const TensorView& mean) const;
 
   Flux2VaeConfig config_;
   ModuleWeights weights_;

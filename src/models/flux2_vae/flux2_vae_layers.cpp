@@ -23,7 +23,7 @@ Flux2VaeMidBlock Flux2VaeLayerDeclarer::mid_block(const std::string& name, std::
 
 Flux2VaeLevel Flux2VaeLayerDeclarer::level(const std::string& name, std::int64_t in, std::int64_t out,
                                            std::int64_t resnets, const std::optional<std::string>& resampler) {
-  Flux2VaeLevel level{std::max(in, out), {}, std::nullopt};
+  Flux2VaeLevel level;
   for (std::int64_t i = 0; i < resnets; ++i)
     level.resnets.push_back(resnet(name + ".resnets." + std::to_string(i), i == 0 ? in : out, out));
   if (resampler) level.resampler = conv(name + "." + *resampler, out, out, 3);

@@ -48,7 +48,6 @@ struct Flux2VaeMidBlock {
 
 /// The layers at one resolution, and the convolution of the change to the next one, except at the last.
 struct Flux2VaeLevel {
-  std::int64_t widest = 0;  ///< most channels that a feature map between layers has
   std::vector<Flux2VaeResnet> resnets;
   std::optional<Flux2VaeConv> resampler;
 };

@@ -1,11 +1,12 @@
 #include "models/flux2_vae/flux2_vae_pass.h"
 
-#include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "ops/attention.h"
 #include "ops/conv.h"
+#include "ops/copy.h"
 #include "ops/elementwise.h"
 #include "ops/linear.h"
 
@@ -20,37 +21,87 @@ TensorView rows_of(const TensorView& view) {
   return view.reshape({view.size(0) * view.size(1), view.size(2)});
 }
 
+MapRows same_rows(const MapRows& rows) {
+  return rows;
+}
+
+MapRows with_neighbours(const MapRows& rows) {
+  return {rows.begin - 1, rows.end + 1};
+}
+
+/// Rows of which the doubled ones hold `rows` and their neighbours.
+MapRows halved_with_neighbours(const MapRows& rows) {
+  return {(rows.begin + 1) / 2 - 1, rows.end / 2 + 1};
+}
+
+MapRows doubled_with_next(const MapRows& rows) {
+  return {2 * rows.begin, 2 * rows.end + 1};
+}
+
+/// `x` has the rows beyond the edges that a kernel of three rows reads; `y` may have fewer channels than the layer.
+void convolve(ops::OpContext& context, const Flux2VaeConv& layer, const ConstTensorView& x, const TensorView& y) {
+  const int pad = static_cast<int>(layer.weight->spec().shape[3] / 2);
+  ops::conv2d(context, x, layer.weight->view().slice(0, 0, y.size(2)), layer.bias->view().slice(0, 0, y.size(2)),
+              {.stride = 1, .pad_top = 0, .pad_left = pad, .pad_bottom = 0, .pad_right = pad}, y);
+}
+
+bool is_pointwise(const Flux2VaeConv& layer) {
+  return layer.weight->spec().shape[2] == 1;
+}
+
 }  // namespace
 
-const TensorView& FeatureMap::become(std::int64_t height, std::int64_t width, std::int64_t channels) {
-  const Shape shape{height, width, channels};
-  expects(shape.elements() <= memory_.size(0), "a feature map {} in memory for {} elements", to_string(shape),
-          memory_.size(0));
-  view_ = TensorView(memory_.data(), memory_.dtype(), shape);
-  return view_;
+FeatureMap Flux2VaePass::make_map(const FeatureMap& like, std::int64_t height, std::int64_t width,
+                                  std::int64_t channels) {
+  return runner_.make_map(like.dtype(), height, width, channels);
 }
 
-void Flux2VaePass::conv(const Flux2VaeConv& layer, const ConstTensorView& x, const TensorView& y) {
-  expects(y.size(2) == layer.weight->spec().shape[0], "{} does not have {} outputs", layer.weight->name(), y.size(2));
-  conv_leading(layer, x, y);
+void Flux2VaePass::zero(const TensorView& rows) {
+  if (rows.size(0) > 0 && !context().is_planning())
+    context().stream().fill_async(rows.data(), rows.span_bytes(), std::byte{0}, "zero rows");
 }
 
-void Flux2VaePass::conv_leading(const Flux2VaeConv& layer, const ConstTensorView& x, const TensorView& y) {
-  const ConstTensorView weight = layer.weight->view().slice(0, 0, y.size(2));
-  const ConstTensorView bias = layer.bias->view().slice(0, 0, y.size(2));
-  const int pad = static_cast<int>(weight.size(2) / 2);
-  ops::conv2d(context_, x, weight, bias,
-              {.stride = 1, .pad_top = pad, .pad_left = pad, .pad_bottom = pad, .pad_right = pad}, y);
+/// Rows of a map, zeros where they lie beyond its edges; `fill` makes the others.
+TensorView Flux2VaePass::pad(const FeatureMap& map, const MapRows& rows, const Fill& fill) {
+  const TensorView padded = runner_.arena().take(map.dtype(), {rows.count(), map.width(), map.channels()});
+  const MapRows there = map.clip(rows);
+  zero(padded.slice(0, 0, there.begin - rows.begin));
+  fill(padded.slice(0, there.begin - rows.begin, there.end - rows.begin));
+  zero(padded.slice(0, there.end - rows.begin, rows.count()));
+  return padded;
 }
 
-void Flux2VaePass::norm(const Flux2VaeNorm& layer, const ConstTensorView& x, ops::Activation activation,
-                        const TensorView& y) {
-  ops::group_norm(context_, x, layer.weight->view(), layer.bias->view(),
-                  {.groups = norm_groups_, .epsilon = kNormEpsilon, .activation = activation}, y);
+/// The same of rows as they are; those themselves where all are there.
+TensorView Flux2VaePass::pad_copy(const FeatureMap& map, const MapRows& rows, const TensorView& those_there) {
+  if (those_there.size(0) == rows.count()) return those_there;
+  return pad(map, rows, [&](const TensorView& inner) { ops::copy(context(), those_there, inner); });
 }
 
-void Flux2VaePass::norm_silu(const Flux2VaeNorm& layer, const TensorView& x) {
-  norm(layer, x, ops::Activation::silu, x);
+TensorView Flux2VaePass::normalisation(const Flux2VaeNorm& layer, const FeatureMap& x) {
+  const TensorView result = runner_.arena().take(DType::f32, {3, x.channels()});
+  ops::group_normalisation(context(), x.moments(), x.pixels(), layer.weight->view(), layer.bias->view(),
+                           {.groups = norm_groups_, .epsilon = kNormEpsilon}, result);
+  return result;
+}
+
+void Flux2VaePass::conv(const Flux2VaeConv& layer, const FeatureMap& x, const FeatureMap& y) {
+  const auto rows_for = is_pointwise(layer) ? same_rows : with_neighbours;
+  runner_.run({{x, rows_for}}, y, [&](const BandRunner::Band& band) {
+    convolve(context(), layer, pad_copy(x, rows_for(band.rows), band.inputs[0]), band.output);
+  });
+}
+
+void Flux2VaePass::conv_of_norm(const Flux2VaeNorm& norm, const Flux2VaeConv& layer, const FeatureMap& x,
+                                const FeatureMap& y) {
+  const std::size_t mark = runner_.arena().used_bytes();
+  const TensorView by = normalisation(norm, x);
+  runner_.run({{x, with_neighbours}}, y, [&](const BandRunner::Band& band) {
+    const TensorView normed = pad(x, with_neighbours(band.rows), [&](const TensorView& rows) {
+      ops::normalise_channels(context(), band.inputs[0], by, ops::Activation::silu, rows);
+    });
+    convolve(context(), layer, normed, band.output);
+  });
+  runner_.arena().rewind(mark);
 }
 
 void Flux2VaePass::resnets(const Flux2VaeLevel& level, FeatureMap& x) {
@@ -64,66 +115,80 @@ void Flux2VaePass::mid_block(const Flux2VaeMidBlock& block, FeatureMap& x) {
 }
 
 void Flux2VaePass::resnet(const Flux2VaeResnet& layer, FeatureMap& x) {
-  const std::size_t mark = arena_.used_bytes();
-  const std::int64_t height = x.height();
-  const std::int64_t width = x.width();
-  const std::int64_t in = x.channels();
+  const std::size_t mark = runner_.arena().used_bytes();
   const std::int64_t out = layer.conv1.weight->spec().shape[0];
-  FeatureMap branch(arena_, x.dtype(), height * width * std::max(in, out));
-  const TensorView hidden = arena_.take(x.dtype(), {height, width, out});
+  const FeatureMap hidden = make_map(x, x.height(), x.width(), out);
+  conv_of_norm(layer.norm1, layer.conv1, x, hidden);
 
-  norm(layer.norm1, x.view(), ops::Activation::silu, branch.become(height, width, in));
-  conv(layer.conv1, branch.view(), hidden);
-  norm_silu(layer.norm2, hidden);
-  branch.become(height, width, out);
+  const TensorView by = normalisation(layer.norm2, hidden);
+  const auto add_branch = [&](const BandRunner::Band& band) {
+    const TensorView normed = pad(hidden, with_neighbours(band.rows), [&](const TensorView& rows) {
+      ops::normalise_channels(context(), band.inputs[0], by, ops::Activation::silu, rows);
+    });
+    const TensorView branch = runner_.arena().take(x.dtype(), band.output.shape());
+    convolve(context(), layer.conv2, normed, branch);
+    ops::add(context(), rows_of(branch), rows_of(band.output));
+  };
   if (layer.shortcut) {
-    conv(*layer.shortcut, x.view(), branch.view());
-    conv(layer.conv2, hidden, x.become(height, width, out));
+    FeatureMap y = make_map(x, x.height(), x.width(), out);
+    runner_.run({{hidden, with_neighbours}, {x, same_rows}}, y, [&](const BandRunner::Band& band) {
+      convolve(context(), *layer.shortcut, band.inputs[1], band.output);
+      add_branch(band);
+    });
+    x = std::move(y);
   } else {
-    conv(layer.conv2, hidden, branch.view());
+    runner_.run({{hidden, with_neighbours}, {x, same_rows}}, x, add_branch);
   }
-  ops::add(context_, rows_of(branch.view()), rows_of(x.view()));
-  arena_.rewind(mark);
+  runner_.arena().rewind(mark);
 }
 
 void Flux2VaePass::attention(const Flux2VaeAttention& layer, FeatureMap& x) {
-  const std::size_t mark = arena_.used_bytes();
+  Arena& arena = runner_.arena();
+  const std::size_t mark = arena.used_bytes();
   const std::int64_t channels = x.channels();
-  const TensorView pixels = rows_of(x.view());
-  const TensorView normed = arena_.take(x.dtype(), x.view().shape());
+  const TensorView whole = runner_.read_whole(x);
+  const TensorView normed = arena.take(x.dtype(), whole.shape());
   const TensorView mixed = rows_of(normed);
-  const TensorView qkv = arena_.take(x.dtype(), {pixels.size(0), 3 * channels});
+  const TensorView qkv = arena.take(x.dtype(), {x.pixels(), 3 * channels});
   const auto head = [&](std::int64_t part) {
     return qkv.slice(1, part * channels, (part + 1) * channels).split_last(channels);
   };
   const TensorView projected = qkv.slice(1, 0, channels);
 
-  norm(layer.norm, x.view(), ops::Activation::none, normed);
-  ops::linear(context_, rows_of(normed), layer.qkv_weight->view(), qkv, layer.qkv_bias->view());
+  ops::normalise_channels(context(), whole, normalisation(layer.norm, x), ops::Activation::none, normed);
+  ops::linear(context(), rows_of(normed), layer.qkv_weight->view(), qkv, layer.qkv_bias->view());
   const float scale = 1.0F / std::sqrt(static_cast<float>(channels));
-  ops::attention(context_, head(0), head(1), head(2), mixed.split_last(channels),
+  ops::attention(context(), head(0), head(1), head(2), mixed.split_last(channels),
                  {.scale = scale, .causal = false, .valid_keys = std::nullopt});
-  ops::linear(context_, mixed, layer.out_weight->view(), projected, layer.out_bias->view());
-  ops::add(context_, projected, pixels);
-  arena_.rewind(mark);
+  ops::linear(context(), mixed, layer.out_weight->view(), projected, layer.out_bias->view());
+  ops::add(context(), projected, rows_of(whole));
+  runner_.write_whole(whole, x);
+  arena.rewind(mark);
 }
 
 void Flux2VaePass::downsample(const Flux2VaeConv& layer, FeatureMap& x) {
   expects(x.height() % 2 == 0 && x.width() % 2 == 0, "a feature map of {} has no half", to_string(x.view().shape()));
-  const std::size_t mark = arena_.used_bytes();
-  const TensorView half = arena_.take(x.dtype(), {x.height() / 2, x.width() / 2, x.channels()});
-  ops::conv2d(context_, x.view(), layer.weight->view(), layer.bias->view(),
-              {.stride = 2, .pad_top = 0, .pad_left = 0, .pad_bottom = 1, .pad_right = 1}, half);
-  ops::cast(context_, half, x.become(half.size(0), half.size(1), half.size(2)));
-  arena_.rewind(mark);
+  FeatureMap half = make_map(x, x.height() / 2, x.width() / 2, x.channels());
+  runner_.run({{x, doubled_with_next}}, half, [&](const BandRunner::Band& band) {
+    ops::conv2d(context(), pad_copy(x, doubled_with_next(band.rows), band.inputs[0]), layer.weight->view(),
+                layer.bias->view(), {.stride = 2, .pad_top = 0, .pad_left = 0, .pad_bottom = 0, .pad_right = 1},
+                band.output);
+  });
+  x = std::move(half);
 }
 
 void Flux2VaePass::upsample(const Flux2VaeConv& layer, FeatureMap& x) {
-  const std::size_t mark = arena_.used_bytes();
-  const TensorView twice = arena_.take(x.dtype(), {2 * x.height(), 2 * x.width(), x.channels()});
-  ops::upsample_nearest_2x(context_, x.view(), twice);
-  conv(layer, twice, x.become(twice.size(0), twice.size(1), twice.size(2)));
-  arena_.rewind(mark);
+  FeatureMap twice = make_map(x, 2 * x.height(), 2 * x.width(), x.channels());
+  runner_.run({{x, halved_with_neighbours}}, twice, [&](const BandRunner::Band& band) {
+    const MapRows sources = halved_with_neighbours(band.rows);
+    const TensorView padded = pad_copy(x, sources, band.inputs[0]);
+    const TensorView doubled =
+        runner_.arena().take(x.dtype(), {2 * padded.size(0), 2 * padded.size(1), padded.size(2)});
+    ops::upsample_nearest_2x(context(), padded, doubled);
+    const std::int64_t first = band.rows.begin - 1 - 2 * sources.begin;
+    convolve(context(), layer, doubled.slice(0, first, first + band.rows.count() + 2), band.output);
+  });
+  x = std::move(twice);
 }
 
 }  // namespace lamina

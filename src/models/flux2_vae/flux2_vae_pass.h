@@ -1,48 +1,25 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
+#include "models/bands/band_runner.h"
 #include "models/flux2_vae/flux2_vae_layers.h"
 #include "ops/group_norm.h"
-#include "ops/op_context.h"
-#include "tensor/arena.h"
 
 namespace lamina {
 
-/// A feature map [height, width, channels] in memory for a given number of elements, whose shape changes as
-/// layers rework it in place. A view: the memory is the arena's.
-class FeatureMap {
- public:
-  FeatureMap(Arena& arena, DType dtype, std::int64_t capacity) : memory_(arena.take(dtype, {capacity})) {}
-
-  const TensorView& view() const noexcept { return view_; }
-  DType dtype() const noexcept { return memory_.dtype(); }
-  std::int64_t height() const { return view_.size(0); }
-  std::int64_t width() const { return view_.size(1); }
-  std::int64_t channels() const { return view_.size(2); }
-
-  /// The same memory under another shape, contents to be written. Throws internal beyond the capacity.
-  const TensorView& become(std::int64_t height, std::int64_t width, std::int64_t channels);
-
- private:
-  TensorView memory_;
-  TensorView view_;
-};
-
-/// Runs layers of the autoencoder, one after the other, on one feature map `x`. Beside `x`, a layer takes its
-/// intermediate results from the arena and gives them back: two feature maps at most, so that a pass needs hardly more
-/// than what its largest layer must hold at once.
+/// Runs layers of the autoencoder, one after the other and each in bands, on one feature map `x`, which a layer
+/// replaces where its shape changes. Beside `x`, a layer holds at most two further maps. A norm is part of the
+/// convolution that follows it: only what a band needs is normalised, by moments of the whole map.
 class Flux2VaePass {
  public:
-  Flux2VaePass(ops::OpContext& context, Arena& arena, int norm_groups)
-      : context_(context), arena_(arena), norm_groups_(norm_groups) {}
+  Flux2VaePass(BandRunner& runner, int norm_groups) : runner_(runner), norm_groups_(norm_groups) {}
 
-  /// 3x3 or 1x1, the resolution stays.
-  void conv(const Flux2VaeConv& layer, const ConstTensorView& x, const TensorView& y);
-  /// The same for the layer's first output channels only, as many as `y` has.
-  void conv_leading(const Flux2VaeConv& layer, const ConstTensorView& x, const TensorView& y);
-  /// In place.
-  void norm_silu(const Flux2VaeNorm& layer, const TensorView& x);
+  /// y = conv(x), 3x3 or 1x1, the resolution stays. Of the layer's output channels the first ones, as many as y has.
+  void conv(const Flux2VaeConv& layer, const FeatureMap& x, const FeatureMap& y);
+  /// y = conv(silu(norm(x))), likewise.
+  void conv_of_norm(const Flux2VaeNorm& norm, const Flux2VaeConv& layer, const FeatureMap& x, const FeatureMap& y);
   void resnets(const Flux2VaeLevel& level, FeatureMap& x);
   void mid_block(const Flux2VaeMidBlock& block, FeatureMap& x);
   /// Half the resolution. Source: diffusers, Downsample2D with padding 0.
@@ -51,12 +28,19 @@ class Flux2VaePass {
   void upsample(const Flux2VaeConv& layer, FeatureMap& x);
 
  private:
+  using Fill = std::function<void(const TensorView& rows)>;
+
   void resnet(const Flux2VaeResnet& layer, FeatureMap& x);
   void attention(const Flux2VaeAttention& layer, FeatureMap& x);
-  void norm(const Flux2VaeNorm& layer, const ConstTensorView& x, ops::Activation activation, const TensorView& y);
+  FeatureMap make_map(const FeatureMap& like, std::int64_t height, std::int64_t width, std::int64_t channels);
+  TensorView normalisation(const Flux2VaeNorm& layer, const FeatureMap& x);
+  TensorView pad(const FeatureMap& map, const MapRows& rows, const Fill& fill);
+  TensorView pad_copy(const FeatureMap& map, const MapRows& rows, const TensorView& those_there);
+  void zero(const TensorView& rows);
 
-  ops::OpContext& context_;
-  Arena& arena_;
+  ops::OpContext& context() const noexcept { return runner_.context(); }
+
+  BandRunner& runner_;
   int norm_groups_;
 };
 

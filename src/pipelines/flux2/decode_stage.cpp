@@ -3,11 +3,7 @@
 namespace lamina {
 
 DecodeStage::DecodeStage(const Flux2Model& model, Flux2Job& job)
-    : model_(model),
-      job_(job),
-      tiles_(model.vae_config()),
-      division_(model.vae_tiling(), tiles_.count(job.height / model.vae_config().spatial_factor(),
-                                                 job.width / model.vae_config().spatial_factor())) {}
+    : model_(model), job_(job), division_(model.vae_tiling()) {}
 
 void DecodeStage::lay_out(Arena& arena) {
   const Flux2VaeConfig& config = model_.vae_config();
@@ -17,8 +13,7 @@ void DecodeStage::lay_out(Arena& arena) {
   mean_ = arena.take(DType::f32, {config.packed_channels()});
   deviation_ = arena.take(DType::f32, {config.packed_channels()});
   pixels_ = arena.take(model_.activations(), {job_.height / factor, job_.width / factor, config.latent_channels});
-  image_ = arena.take(division_.is_divided() ? DType::f32 : model_.activations(),
-                      {job_.height, job_.width, Flux2VaeConfig::kImageChannels});
+  image_ = arena.take(model_.activations(), {job_.height, job_.width, Flux2VaeConfig::kImageChannels});
 }
 
 void DecodeStage::upload(StagingUploader& uploader) {
@@ -29,17 +24,11 @@ void DecodeStage::upload(StagingUploader& uploader) {
 
 void DecodeStage::run_outside(ops::OpContext& context) {
   ops::unpack_latents(context, tokens_, {mean_, deviation_}, pixels_);
-  const auto decode = [&](const ConstTensorView& latent, const TensorView& image) {
-    model_.vae_decoder().decode(context, *arena_, latent, image);
-  };
-  if (division_.is_divided())
-    tiles_.run(context, *arena_, pixels_, image_, decode);
-  else
-    decode(pixels_, image_);
+  map_bytes_ = model_.vae_decoder().decode(context, *arena_, pixels_, image_, division_.options());
 }
 
 std::size_t DecodeStage::result_bytes() const {
-  return FloatDownload::host_bytes(image_.dtype(), image_.shape().elements());
+  return FloatDownload::host_bytes(image_.dtype(), image_.shape().elements()) + map_bytes_;
 }
 
 void DecodeStage::download(Stream& stream) {

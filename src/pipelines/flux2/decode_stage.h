@@ -2,7 +2,6 @@
 
 #include <string>
 
-#include "models/flux2_vae/flux2_vae_tiles.h"
 #include "ops/latent_layout.h"
 #include "pipelines/flux2/flux2_job.h"
 #include "pipelines/flux2/vae_division.h"
@@ -18,7 +17,7 @@ class DecodeStage final : public Stage {
   const std::string& name() const override { return name_; }
   std::size_t part() const override { return model_.index_of(Flux2Model::kVaeDecoder); }
   bool divide() override { return division_.divide(); }
-  std::size_t tiles() const override { return division_.tiles(); }
+  bool is_divided() const override { return division_.is_divided(); }
   void lay_out(Arena& arena) override;
   void upload(StagingUploader& uploader) override;
   void run_outside(ops::OpContext& context) override;
@@ -30,7 +29,6 @@ class DecodeStage final : public Stage {
   const std::string name_ = "decode";
   const Flux2Model& model_;
   Flux2Job& job_;
-  Flux2VaeTiles tiles_;
   VaeDivision division_;
   Arena* arena_ = nullptr;
   TensorView tokens_;
@@ -38,6 +36,7 @@ class DecodeStage final : public Stage {
   TensorView deviation_;
   TensorView pixels_;
   TensorView image_;
+  std::size_t map_bytes_ = 0;  ///< of host memory, while it runs
   FloatDownload download_;
 };
 

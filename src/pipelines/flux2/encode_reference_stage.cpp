@@ -3,11 +3,7 @@
 namespace lamina {
 
 EncodeReferenceStage::EncodeReferenceStage(const Flux2Model& model, Flux2Reference& reference)
-    : model_(model),
-      reference_(reference),
-      tiles_(model.vae_config()),
-      division_(model.vae_tiling(), tiles_.count(reference.image.height / model.vae_config().spatial_factor(),
-                                                 reference.image.width / model.vae_config().spatial_factor())) {}
+    : model_(model), reference_(reference), division_(model.vae_tiling()) {}
 
 void EncodeReferenceStage::lay_out(Arena& arena) {
   const Flux2VaeConfig& config = model_.vae_config();
@@ -15,8 +11,7 @@ void EncodeReferenceStage::lay_out(Arena& arena) {
   const ReferenceImage& image = reference_.image;
   arena_ = &arena;
   image_ = arena.take(model_.activations(), {image.height, image.width, Flux2VaeConfig::kImageChannels});
-  pixels_ = arena.take(division_.is_divided() ? DType::f32 : model_.activations(),
-                       {image.height / factor, image.width / factor, config.latent_channels});
+  pixels_ = arena.take(model_.activations(), {image.height / factor, image.width / factor, config.latent_channels});
   mean_ = arena.take(DType::f32, {config.packed_channels()});
   deviation_ = arena.take(DType::f32, {config.packed_channels()});
   tokens_ = arena.take(DType::f32, {reference_.grid.tokens(), config.packed_channels()});
@@ -29,18 +24,12 @@ void EncodeReferenceStage::upload(StagingUploader& uploader) {
 }
 
 void EncodeReferenceStage::run_outside(ops::OpContext& context) {
-  const auto encode = [&](const ConstTensorView& image, const TensorView& mean) {
-    model_.vae_encoder().encode(context, *arena_, image, mean);
-  };
-  if (division_.is_divided())
-    tiles_.run(context, *arena_, image_, pixels_, encode);
-  else
-    encode(image_, pixels_);
+  map_bytes_ = model_.vae_encoder().encode(context, *arena_, image_, pixels_, division_.options());
   ops::pack_latents(context, pixels_, {mean_, deviation_}, tokens_);
 }
 
 std::size_t EncodeReferenceStage::result_bytes() const {
-  return FloatDownload::host_bytes(tokens_.dtype(), tokens_.shape().elements());
+  return FloatDownload::host_bytes(tokens_.dtype(), tokens_.shape().elements()) + map_bytes_;
 }
 
 void EncodeReferenceStage::download(Stream& stream) {

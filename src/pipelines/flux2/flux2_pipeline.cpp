@@ -97,17 +97,7 @@ class Flux2Generation final : public Generation {
     }
     for (std::size_t i = 0; i < job_.references.size(); ++i)
       settings.emplace_back(fmt::format("reference_image_{}", i + 1), checksum(job_.references[i].image.values));
-    if (const std::string divided = divided_stages(); !divided.empty()) settings.emplace_back("vae_tiling", divided);
     return settings;
-  }
-
-  /// "encode reference, decode"; empty where everything was made whole.
-  std::string divided_stages() const {
-    std::string names;
-    for (const std::unique_ptr<Stage>& stage : stages_)
-      if (stage->tiles() > 1 && names.find(stage->name()) == std::string::npos)
-        names += (names.empty() ? "" : ", ") + stage->name();
-    return names;
   }
 
   /// The latents behind each of `steps` steps.

@@ -1,19 +1,15 @@
 #pragma once
 
-#include <cstddef>
-
 #include "lamina/vae_tiling.h"
+#include "models/bands/band_runner.h"
 
 namespace lamina {
 
-/// Whether a stage takes its picture in tiles.
+/// Whether a stage of the VAE keeps what is between its layers in host memory.
 class VaeDivision {
  public:
-  /// `tiles` is how many the picture would be divided into, 1 where it is no larger than one.
-  VaeDivision(VaeTiling asked, std::size_t tiles)
-      : may_divide_(asked == VaeTiling::automatic && tiles > 1),
-        is_divided_(asked == VaeTiling::on && tiles > 1),
-        tiles_(tiles) {}
+  explicit VaeDivision(VaeTiling asked)
+      : may_divide_(asked == VaeTiling::automatic), is_divided_(asked == VaeTiling::on) {}
 
   /// See `Stage::divide`.
   bool divide() noexcept {
@@ -22,12 +18,11 @@ class VaeDivision {
     return true;
   }
   bool is_divided() const noexcept { return is_divided_; }
-  std::size_t tiles() const noexcept { return is_divided_ ? tiles_ : 1; }
+  BandOptions options() const noexcept { return {.place = is_divided_ ? MapPlace::host : MapPlace::device}; }
 
  private:
   bool may_divide_;
   bool is_divided_;
-  std::size_t tiles_;
 };
 
 }  // namespace lamina
