@@ -9,6 +9,7 @@
 
 #include "lamina/error.h"
 #include "lamina/generate.h"
+#include "lamina/lora.h"
 #include "lamina/parallel.h"
 #include "lamina/resident_policy.h"
 #include "lamina/snapshot.h"
@@ -32,8 +33,11 @@ enum class ActivationDType {
 };
 
 struct EngineConfig {
-  std::string model;            ///< folder in the diffusers layout
-  std::string variant;          ///< of the weights' files, "fp16"; empty, or where a component lacks it: the plain ones
+  std::string model;    ///< folder in the diffusers layout
+  std::string variant;  ///< of the weights' files, "fp16"; empty, or where a component lacks it: the plain ones
+  std::string
+      transformer_file;     ///< one safetensors file with the transformer's weights, in place of those in the folder
+  std::vector<Lora> loras;  ///< merged one after the other
   std::string device = "auto";  ///< "auto", "cpu", "cuda", "cuda:N"
   ActivationDType dtype = ActivationDType::automatic;
   std::optional<std::size_t> device_memory_bytes;  ///< refuse to use more

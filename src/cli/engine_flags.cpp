@@ -1,17 +1,47 @@
 #include "cli/engine_flags.h"
 
+#include <charconv>
+#include <cmath>
+
 #include "base/bytes.h"
 #include "base/error.h"
 #include "cli/whole_number.h"
 #include "offload/residents.h"
 
 namespace lamina {
+namespace {
+
+/// PATH or PATH:SCALE. What stands behind the last colon is a scale where it is a number.
+Lora parse_lora(const std::string& text) {
+  Lora lora{text};
+  if (const std::size_t colon = text.rfind(':'); colon != std::string::npos) {
+    float scale = 0;
+    const char* begin = text.data() + colon + 1;
+    const char* end = text.data() + text.size();
+    if (const auto [stop, error] = std::from_chars(begin, end, scale); error == std::errc() && stop == end)
+      lora = {text.substr(0, colon), scale};
+  }
+  if (lora.file.empty() || !std::isfinite(lora.scale))
+    fail(ErrorCode::invalid_argument, "--lora {}: PATH or PATH:SCALE is expected", text);
+  return lora;
+}
+
+}  // namespace
 
 void EngineFlags::add_to(CLI::App& command) {
   command.add_option("MODEL", config.model, "Model folder in the diffusers layout")->required();
   command
       .add_option("--variant", config.variant, "Read weights of this variant where they are there, e.g. fp16 or bf16")
       ->check([](const std::string& value) { return value.empty() ? "a variant is expected, found ''" : ""; });
+  command.add_option("--transformer", config.transformer_file,
+                     "Read the transformer's weights from this safetensors file, in names of diffusers or of the "
+                     "original repository");
+  command
+      .add_option("--lora", loras,
+                  "Merge this LoRA file into the transformer, PATH or PATH:SCALE; may be given several "
+                  "times")
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   CLI::Option* dlo =
       command
           .add_flag("--enable-distributed-layerwise-offload", config.enable_distributed_layerwise_offload,
@@ -63,6 +93,7 @@ void EngineFlags::add_device_to(CLI::App& command) {
 
 EngineConfig EngineFlags::parsed() const {
   EngineConfig result = config;
+  for (const std::string& lora : loras) result.loras.push_back(parse_lora(lora));
   if (device_memory) result.device_memory_bytes = parse_size(*device_memory, "--device-memory");
   if (host_memory) result.host_memory_bytes = parse_size(*host_memory, "--host-memory-limit");
   if (result.host_memory_bytes == std::size_t{0})

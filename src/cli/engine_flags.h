@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "lamina/engine.h"
 
@@ -12,6 +13,7 @@ namespace lamina {
 /// The flags that describe an engine, shared by the commands that make one.
 struct EngineFlags {
   EngineConfig config;
+  std::vector<std::string> loras;
   std::optional<std::string> device_memory;
   std::optional<std::string> host_memory;
   std::string dtype = "auto";

@@ -7,6 +7,7 @@
 
 #include "device/stream.h"
 #include "lamina/generate.h"
+#include "lamina/lora.h"
 #include "lamina/vae_tiling.h"
 #include "models/model_groups.h"
 #include "models/pass_member.h"
@@ -92,6 +93,8 @@ class Generation {
 /// What of a model is opened, and how it computes.
 struct PipelineOptions {
   std::string variant;             ///< of the weights' files; empty: the plain ones
+  std::string transformer_file;    ///< in place of the transformer's weights in the folder; empty: those
+  std::vector<Lora> loras;         ///< merged into the transformer, one after the other
   bool text_encoder = true;        ///< false: requests give prompt embeddings
   DType activations = DType::f32;  ///< f32, or bf16 on devices that have it
   VaeTiling vae_tiling = VaeTiling::automatic;

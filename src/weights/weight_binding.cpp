@@ -27,10 +27,12 @@ std::int64_t row_elements(const Shape& shape) {
 bool fits(const RowRuns& rows, const Shape& tensor, const Shape& stored) {
   if (tensor.rank() == 0 || tensor.rank() != stored.rank()) return false;
   if (!std::ranges::equal(tensor.extents().subspan(1), stored.extents().subspan(1))) return false;
-  if (rows.first < 0 || rows.run < 1 || rows.stride < 0 || tensor[0] % rows.run != 0) return false;
+  if (rows.first < 0 || rows.run < 1 || tensor[0] % rows.run != 0) return false;
   const std::int64_t last_run = tensor[0] / rows.run - 1;
-  const std::int64_t room = stored[0] - rows.first - rows.run;
-  return last_run < 0 || (room >= 0 && (last_run == 0 || rows.stride <= room / last_run));
+  if (last_run < 0) return true;
+  const std::int64_t room = stored[0] - rows.first - rows.run;  // behind the first run
+  if (room < 0) return false;
+  return last_run == 0 || (rows.stride <= room / last_run && rows.stride >= -(rows.first / last_run));
 }
 
 bool agrees(const WeightBinding& binding) {

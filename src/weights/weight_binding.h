@@ -16,7 +16,7 @@
 namespace lamina {
 
 /// Rows of a stored tensor in the order in which a runtime tensor takes them: runs of `run` rows, of which the i-th
-/// begins at row `first + i * stride`. A row is all that shares the first index.
+/// begins at row `first + i * stride`; the stride may be negative. A row is all that shares the first index.
 struct RowRuns {
   std::int64_t first = 0;
   std::int64_t run = 0;

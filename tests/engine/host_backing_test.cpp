@@ -87,6 +87,37 @@ OwnedTensors regrouped_transformer() {
   return tensors;
 }
 
+/// The halves of its rows in the other order.
+OwnedTensor swapped(OwnedTensor tensor, std::string name) {
+  std::ranges::rotate(tensor.bytes, tensor.bytes.begin() + static_cast<std::ptrdiff_t>(tensor.bytes.size() / 2));
+  tensor.spec.name = std::move(name);
+  return tensor;
+}
+
+/// Some of the demo transformer's tensors as the original repository names and orders them.
+OwnedTensors originally_named_transformer() {
+  const std::string prefix = "model.diffusion_model.";
+  OwnedTensors tensors = demo_transformer();
+  const auto rename = [&](const std::string& name, const std::string& original) {
+    OwnedTensor tensor = take(tensors, name);
+    tensor.spec.name = prefix + original;
+    tensors.push_back(std::move(tensor));
+  };
+  const std::string attention = "transformer_blocks.0.attn.";
+  const std::int64_t width = 160;
+  tensors.push_back(fuse(tensors, {attention + "to_q.weight", attention + "to_k.weight", attention + "to_v.weight"},
+                         prefix + "double_blocks.0.img_attn.qkv.weight", width));
+  tensors.push_back(
+      fuse(tensors, {attention + "add_q_proj.weight", attention + "add_k_proj.weight", attention + "add_v_proj.weight"},
+           prefix + "double_blocks.0.txt_attn.qkv.weight", width));
+  rename("transformer_blocks.1.ff_context.linear_in.weight", "double_blocks.1.txt_mlp.0.weight");
+  rename("transformer_blocks.1.attn.norm_added_k.weight", "double_blocks.1.txt_attn.norm.key_norm.scale");
+  rename("single_transformer_blocks.2.attn.to_out.weight", "single_blocks.2.linear2.weight");
+  rename("context_embedder.weight", "txt_in.weight");
+  tensors.push_back(swapped(take(tensors, "norm_out.linear.weight"), prefix + "final_layer.adaLN_modulation.1.weight"));
+  return tensors;
+}
+
 OffloadOptions streamed(HostBackingChoice backing) {
   return {.stream = true, .ring_slots = 2, .host_backing = backing, .poison_released = true};
 }
@@ -139,6 +170,13 @@ TEST(HostBacking, OtherGroupingsAreAdaptedAlikeInBothPathsAndWithoutOffload) {
   expect_mapped(run(model, HostBackingChoice::mapped));
   expect_same(run(model, HostBackingChoice::private_pages));
   expect_same(make_generator(model, {})->generate(small_request()));
+}
+
+TEST(HostBacking, NamesOfTheOriginalRepositoryAreRead) {
+  const ScratchFolder folder;
+  const fs::path model = model_of(folder.path(), originally_named_transformer());
+  expect_mapped(run(model, HostBackingChoice::mapped));
+  expect_same(run(model, HostBackingChoice::private_pages));
 }
 
 /// One of two norms that are read together.

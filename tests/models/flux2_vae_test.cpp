@@ -205,6 +205,7 @@ TEST_F(Flux2Vae, NeedsNoMoreMemoryThanItsLargestLayer) {
   const TensorView image(nullptr, DType::f32, {128, 128, 3});
   ops::OpContext context = ops::OpContext::planning(device_.stream());
   constexpr std::size_t kPixels = 128 * 128;
+  constexpr std::size_t kBand = (66 + 64) * 128 * 32;
   constexpr std::size_t kSmall = 128 * kKiB;  // moments, normalisations, and where earlier maps left holes
 
   Arena decoding;

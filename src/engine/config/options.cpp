@@ -45,6 +45,8 @@ DType activation_dtype(ActivationDType asked, DeviceKind device) {
 
 PipelineOptions pipeline_options(const EngineConfig& config, DeviceKind device) {
   return {.variant = config.variant,
+          .transformer_file = config.transformer_file,
+          .loras = config.loras,
           .text_encoder = config.load_text_encoder,
           .activations = activation_dtype(config.dtype, device),
           .vae_tiling = config.vae_tiling};

@@ -26,6 +26,13 @@ constexpr std::size_t kMostChunks = 1024;  // of a unit: more only pad it
 /// that hangs, and longer than any rank takes for a unit or a picture's decoding.
 constexpr std::chrono::milliseconds kCollectiveLimit = std::chrono::minutes(10);
 
+/// "a.safetensors:0.5, b.safetensors:1".
+std::string describe(const std::vector<Lora>& loras) {
+  std::string text;
+  for (const Lora& lora : loras) text += fmt::format("{}{}:{}", text.empty() ? "" : ", ", lora.file, lora.scale);
+  return text.empty() ? "none" : text;
+}
+
 using OpenPipeline = std::function<std::unique_ptr<Pipeline>(const ModelGroups&)>;
 
 std::optional<GroupKind> weight_group(const EffectiveParallelism& effective) {
@@ -137,6 +144,7 @@ RankedSetup ranked_setup(const EngineConfig& config, std::vector<std::string>& n
       .model = std::move(model),
       .also_alike = {{"the kind of device", device.kind == DeviceKind::cuda ? "cuda" : "cpu"},
                      {"the dtype of activations", std::string(to_string(activation_dtype(engine.dtype, device.kind)))},
+                     {"--lora", describe(engine.loras)},
                      {"--vae-tiling", fmt::format("{}", static_cast<int>(engine.vae_tiling))}},
       .offload = offload_options(engine),
       .weights = weight_group(effective),

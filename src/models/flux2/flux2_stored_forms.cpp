@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "models/flux2/flux2_original_names.h"
+
 namespace lamina {
 namespace {
 
@@ -61,6 +63,19 @@ std::optional<std::string> norm_partner(std::string_view name) {
   return std::nullopt;
 }
 
+/// The rows of the model's tensor are those that are stored, divided by the parts.
+std::optional<StoredForm> original_form(const Checkpoint& checkpoint, const std::string& name) {
+  const std::optional<Flux2OriginalName> original = flux2_original_name(name);
+  if (!original || checkpoint.find(name) != nullptr) return std::nullopt;
+  for (const std::string_view prefix : {"", "model.diffusion_model."}) {
+    std::string tensor = std::string(prefix) + original->tensor;
+    const TensorSpec* stored = checkpoint.find(tensor);
+    if (stored == nullptr || stored->shape.rank() == 0) continue;
+    return StoredForm{std::move(tensor), original->rows(stored->shape[0] / original->parts)};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 StoredFormOf flux2_stored_forms(const Flux2Config& config, const Checkpoint& checkpoint) {
@@ -68,6 +83,7 @@ StoredFormOf flux2_stored_forms(const Flux2Config& config, const Checkpoint& che
     if (std::optional<StoredForm> form = projection_form(config, checkpoint, name)) return form;
     if (checkpoint.find(name) == nullptr && checkpoint.find(name + "_t") != nullptr)
       return StoredForm{name + "_t", std::nullopt, true};
+    if (std::optional<StoredForm> form = original_form(checkpoint, name)) return form;
     if (norm_partner(name)) return StoredForm{name, std::nullopt, false};
     return std::nullopt;
   };

@@ -15,6 +15,7 @@ namespace lamina {
 ///   (`added_query_key_value`), rows q | k | v head by head.
 /// * q, k and v of one block may differ in dtype, and so may the norms of its q and k: they are cast to the wider one.
 /// * `NAME_t` instead of `NAME`: stored transposed.
+/// * The original repository's names and order of rows, alone or below `model.diffusion_model.`.
 ///
 /// The checkpoint must outlive the result.
 StoredFormOf flux2_stored_forms(const Flux2Config& config, const Checkpoint& checkpoint);

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "models/flux2/flux2_loras.h"
 #include "models/flux2/flux2_stored_forms.h"
 #include "models/qwen3/qwen3_inputs.h"
 #include "pipelines/flux2/flux2_ranks.h"
@@ -39,6 +40,17 @@ Communicator* text_encoder_group_of(const PipelineOptions& options) {
 
 std::size_t degree_of(const TensorParallel& part) {
   return static_cast<std::size_t>(part.degree);
+}
+
+Checkpoint open_transformer(const ModelFolder& folder, const PipelineOptions& options) {
+  if (!options.transformer_file.empty()) return Checkpoint::open_file(options.transformer_file);
+  return Checkpoint::open(folder.component_path("transformer"), "diffusion_pytorch_model", options.variant);
+}
+
+std::vector<LoraFile> read_loras(const std::vector<Lora>& loras) {
+  std::vector<LoraFile> files;
+  for (const Lora& lora : loras) files.push_back(LoraFile::read(lora.file, lora.scale));
+  return files;
 }
 
 void check_component(const Checkpoint& checkpoint, const WeightDemand& demand) {
@@ -74,11 +86,11 @@ Flux2Model::Flux2Model(const ModelFolder& folder, const PipelineOptions& options
       opens_text_encoder_(options.text_encoder),
       activations_(options.activations),
       vae_tiling_(options.vae_tiling),
+      loras_(options.loras),
       groups_(options.groups),
       text_encoder_group_(text_encoder_group_of(options)),
       scheduler_(FlowMatchScheduler::load(folder.component_path("scheduler"))),
-      transformer_checkpoint_(
-          Checkpoint::open(folder.component_path("transformer"), "diffusion_pytorch_model", options.variant)),
+      transformer_checkpoint_(open_transformer(folder, options)),
       transformer_config_(Flux2Config::read(read_config(folder, "transformer"))),
       transformer_stored_as_(flux2_stored_forms(transformer_config_, transformer_checkpoint_)),
       transformer_(transformer_config_, flux2_dtypes(transformer_checkpoint_, transformer_stored_as_),
@@ -88,6 +100,8 @@ Flux2Model::Flux2Model(const ModelFolder& folder, const PipelineOptions& options
     vae_.emplace(folder, options.variant);
     geometry_ = LatentGeometry(vae_->config.spatial_factor(), Flux2VaeConfig::kPatchSide);
   }
+  transformer_stored_as_ =
+      with_loras(std::move(transformer_stored_as_), read_loras(loras_), checkpoint_tensors(transformer_));
   check_configurations(folder);
   warn_of_dtype(folder, "transformer", transformer_checkpoint_);
   if (text_) warn_of_dtype(folder, "text_encoder", text_->checkpoint);

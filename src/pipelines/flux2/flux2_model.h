@@ -41,6 +41,7 @@ class Flux2Model {
   /// Dtype of the activations on the device.
   DType activations() const noexcept { return activations_; }
   VaeTiling vae_tiling() const noexcept { return vae_tiling_; }
+  const std::vector<Lora>& loras() const noexcept { return loras_; }
   const Tokenizer& tokenizer() const;
   const FlowMatchScheduler& scheduler() const noexcept { return scheduler_; }
   /// That of the VAE, or without one, that of all published FLUX.2 models; likewise for the side of pictures in pixels.
@@ -95,6 +96,7 @@ class Flux2Model {
   bool opens_text_encoder_;
   DType activations_;
   VaeTiling vae_tiling_;
+  std::vector<Lora> loras_;
   ModelGroups groups_;
   Communicator* text_encoder_group_;
   FlowMatchScheduler scheduler_;

@@ -3,6 +3,7 @@
 #include <zlib.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 #include <vector>
 
@@ -40,7 +41,8 @@ std::vector<float> to_planes(const std::vector<float>& values) {
 
 class Flux2Generation final : public Generation {
  public:
-  Flux2Generation(const Flux2Model& model, const GenerateRequest& request) : job_(Flux2Job::plan(model, request)) {
+  Flux2Generation(const Flux2Model& model, const GenerateRequest& request)
+      : model_(model), job_(Flux2Job::plan(model, request)) {
     if (job_.prompt_embeds.empty()) stages_.push_back(std::make_unique<EncodePromptStage>(model, job_));
     for (Flux2Reference& reference : job_.references)
       stages_.push_back(std::make_unique<EncodeReferenceStage>(model, reference));
@@ -97,6 +99,11 @@ class Flux2Generation final : public Generation {
     }
     for (std::size_t i = 0; i < job_.references.size(); ++i)
       settings.emplace_back(fmt::format("reference_image_{}", i + 1), checksum(job_.references[i].image.values));
+    for (std::size_t i = 0; i < model_.loras().size(); ++i) {
+      const Lora& lora = model_.loras()[i];
+      settings.emplace_back(fmt::format("lora_{}", i + 1),
+                            fmt::format("{}:{}", std::filesystem::path(lora.file).filename().string(), lora.scale));
+    }
     return settings;
   }
 
@@ -117,6 +124,7 @@ class Flux2Generation final : public Generation {
     return tensors;
   }
 
+  const Flux2Model& model_;
   Flux2Job job_;
   std::vector<std::unique_ptr<Stage>> stages_;
 };
