@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "pipelines/image.h"
+#include "pipelines/pictures/image.h"
 #include "weights/safetensors_writer.h"
 
 namespace lamina {

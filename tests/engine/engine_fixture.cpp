@@ -11,7 +11,7 @@
 #include <stdexcept>
 
 #include "base/file.h"
-#include "pipelines/image.h"
+#include "pipelines/pictures/image.h"
 #include "pipelines/registry.h"
 #include "test_data.h"
 #include "weights/model_folder.h"

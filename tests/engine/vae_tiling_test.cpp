@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "engine/engine_fixture.h"
 #include "lamina/engine.h"
-#include "pipelines/image.h"
+#include "pipelines/pictures/image.h"
 #include "pipelines/registry.h"
 #include "weights/model_folder.h"
 

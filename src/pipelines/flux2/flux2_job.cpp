@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "pipelines/flux2/prompt_embeddings.h"
-#include "pipelines/image.h"
 #include "pipelines/noise.h"
+#include "pipelines/pictures/image.h"
 
 namespace lamina {
 namespace {

@@ -9,7 +9,7 @@
 #include "pipelines/flow_match.h"
 #include "pipelines/flux2/flux2_model.h"
 #include "pipelines/latent_geometry.h"
-#include "pipelines/reference_image.h"
+#include "pipelines/pictures/reference_image.h"
 
 namespace lamina {
 

@@ -12,7 +12,7 @@
 #include "pipelines/flux2/encode_prompt_stage.h"
 #include "pipelines/flux2/encode_reference_stage.h"
 #include "pipelines/flux2/flux2_model.h"
-#include "pipelines/image.h"
+#include "pipelines/pictures/image.h"
 
 namespace lamina {
 namespace {

@@ -1,11 +1,11 @@
-#include "pipelines/reference_image.h"
+#include "pipelines/pictures/reference_image.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 
 #include "base/error.h"
-#include "pipelines/lanczos.h"
+#include "pipelines/pictures/lanczos.h"
 
 namespace lamina {
 namespace {

@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "pipelines/image.h"
+#include "pipelines/pictures/image.h"
 
 namespace lamina {
 

@@ -1,8 +1,8 @@
-#include "pipelines/lanczos.h"
+#include "pipelines/pictures/lanczos.h"
 
 #include <gtest/gtest.h>
 
-#include "pipelines/test_images.h"
+#include "pipelines/pictures/test_images.h"
 
 namespace lamina {
 namespace {

@@ -2,8 +2,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "pipelines/image_decoders.h"
-#include "pipelines/png_guard.h"
+#include "pipelines/pictures/image_decoders.h"
+#include "pipelines/pictures/png_guard.h"
 
 namespace lamina {
 namespace {

@@ -1,11 +1,11 @@
-#include "pipelines/reference_image.h"
+#include "pipelines/pictures/reference_image.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "base/expect_error.h"
-#include "pipelines/test_images.h"
+#include "pipelines/pictures/test_images.h"
 
 namespace lamina {
 namespace {

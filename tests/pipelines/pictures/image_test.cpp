@@ -1,4 +1,4 @@
-#include "pipelines/image.h"
+#include "pipelines/pictures/image.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/temporary_folder.h"
-#include "pipelines/image_decoders.h"
+#include "pipelines/pictures/image_decoders.h"
 #include "test_data.h"
 
 namespace lamina {

@@ -1,4 +1,4 @@
-#include "pipelines/image.h"
+#include "pipelines/pictures/image.h"
 
 #include <algorithm>
 #include <array>
@@ -7,7 +7,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "pipelines/image_decoders.h"
+#include "pipelines/pictures/image_decoders.h"
 
 namespace lamina {
 namespace {

@@ -6,8 +6,8 @@
 #include "base/expect_error.h"
 #include "base/file.h"
 #include "base/temporary_folder.h"
-#include "pipelines/image.h"
-#include "pipelines/test_images.h"
+#include "pipelines/pictures/image.h"
+#include "pipelines/pictures/test_images.h"
 
 namespace lamina {
 namespace {

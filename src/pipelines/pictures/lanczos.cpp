@@ -1,4 +1,4 @@
-#include "pipelines/lanczos.h"
+#include "pipelines/pictures/lanczos.h"
 
 #include <algorithm>
 #include <cmath>

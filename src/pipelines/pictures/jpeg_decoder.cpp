@@ -9,7 +9,7 @@
 #include <csetjmp>
 
 #include "base/error.h"
-#include "pipelines/image_decoders.h"
+#include "pipelines/pictures/image_decoders.h"
 
 namespace lamina {
 namespace {

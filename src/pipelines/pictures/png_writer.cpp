@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "pipelines/image.h"
-#include "pipelines/png_guard.h"
+#include "pipelines/pictures/image.h"
+#include "pipelines/pictures/png_guard.h"
 #include "pipelines/unicode_text.h"
 
 namespace lamina {

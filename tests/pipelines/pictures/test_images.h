@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "pipelines/image.h"
+#include "pipelines/pictures/image.h"
 
 namespace lamina::testing {
 

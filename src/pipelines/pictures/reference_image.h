@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "pipelines/image.h"
+#include "pipelines/pictures/image.h"
 
 namespace lamina {
 
