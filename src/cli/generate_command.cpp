@@ -63,7 +63,7 @@ void add_request_flags(CLI::App& command, GenerateFlags& flags) {
       ->check(
           [](const std::string& value) { return std::string(value.empty() ? "FILE or random:SEED is expected" : ""); });
   text.require_option(1);
-  command.add_option("--image", flags.images, "Reference image to edit, PNG or JPEG; may be given several times")
+  command.add_option("--image", flags.images, "Reference image to edit, PNG, JPEG or WebP; may be given several times")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   command

@@ -11,7 +11,7 @@ namespace lamina {
 namespace {
 
 std::vector<std::byte> png_bytes(const GenerateResult& result) {
-  std::vector<PngText> texts;
+  std::vector<PictureText> texts;
   for (const auto& [key, value] : result.settings) texts.push_back({key, value});
   return encode_png({result.picture.height, result.picture.width, result.picture.rgb}, texts);
 }

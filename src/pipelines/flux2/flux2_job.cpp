@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "pipelines/flux2/prompt_embeddings.h"
 #include "pipelines/noise.h"
-#include "pipelines/pictures/image.h"
 
 namespace lamina {
 namespace {
@@ -53,9 +52,10 @@ void decide_references(const Flux2Model& model, Flux2Job& job) {
     const std::string source =
         image.file.empty() ? fmt::format("image {} of the request", job.references.size()) : image.file;
     reference.image = prepare_reference(
-        image.file.empty() ? decode_image(std::as_bytes(std::span(image.bytes)), source) : read_image(image.file),
+        image.file.empty() ? decode_picture(std::as_bytes(std::span(image.bytes)), source) : read_picture(image.file),
         patch, source);
     reference.grid = {reference.image.height / patch, reference.image.width / patch};
+    job.notes.insert(job.notes.end(), reference.image.notes.begin(), reference.image.notes.end());
   }
 }
 

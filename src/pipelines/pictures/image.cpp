@@ -5,9 +5,12 @@
 #include <cmath>
 #include <cstddef>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "base/error.h"
 #include "pipelines/pictures/image_decoders.h"
+#include "pipelines/pictures/orient.h"
 
 namespace lamina {
 namespace {
@@ -19,8 +22,23 @@ constexpr std::array<std::byte, 8> kPngSignature = {std::byte{0x89}, std::byte{'
                                                     std::byte{'\r'}, std::byte{'\n'}, std::byte{0x1A}, std::byte{'\n'}};
 constexpr std::array<std::byte, 3> kJpegSignature = {std::byte{0xFF}, std::byte{0xD8}, std::byte{0xFF}};
 
+/// "RIFF", four bytes of size, "WEBP".
+constexpr std::size_t kWebpHeaderBytes = 12;
+
 bool starts_with(std::span<const std::byte> bytes, std::span<const std::byte> signature) {
   return std::equal(signature.begin(), signature.end(), bytes.begin());
+}
+
+bool is_webp(std::span<const std::byte> bytes) {
+  const std::string_view header(reinterpret_cast<const char*>(bytes.data()), kWebpHeaderBytes);
+  return header.starts_with("RIFF") && header.ends_with("WEBP");
+}
+
+PictureFile decode(std::span<const std::byte> bytes, std::string_view source) {
+  if (starts_with(bytes, kPngSignature)) return decode_png(bytes, source);
+  if (starts_with(bytes, kJpegSignature)) return decode_jpeg(bytes, source);
+  if (is_webp(bytes)) return decode_webp(bytes, source);
+  fail(ErrorCode::invalid_argument, "{}: a PNG, JPEG or WebP picture is expected", source);
 }
 
 }  // namespace
@@ -49,18 +67,18 @@ RgbImage allocate_image(std::int64_t height, std::int64_t width, std::string_vie
   return {height, width, std::vector<std::uint8_t>(static_cast<std::size_t>(height * width * 3))};
 }
 
-RgbImage read_image(const std::filesystem::path& file) {
+PictureFile read_picture(const std::filesystem::path& file) {
   const std::string content = read_text_file(file);
-  return decode_image(std::as_bytes(std::span(content)), file.string());
+  return decode_picture(std::as_bytes(std::span(content)), file.string());
 }
 
-RgbImage decode_image(std::span<const std::byte> bytes, std::string_view source) {
-  if (bytes.size() < kPngSignature.size())
-    fail(ErrorCode::corrupt, "{}: the file ends after {} bytes; a PNG or JPEG picture is expected", source,
+PictureFile decode_picture(std::span<const std::byte> bytes, std::string_view source) {
+  if (bytes.size() < kWebpHeaderBytes)
+    fail(ErrorCode::corrupt, "{}: the file ends after {} bytes; a PNG, JPEG or WebP picture is expected", source,
          bytes.size());
-  if (starts_with(bytes, kPngSignature)) return decode_png(bytes, source);
-  if (starts_with(bytes, kJpegSignature)) return decode_jpeg(bytes, source);
-  fail(ErrorCode::invalid_argument, "{}: a PNG or JPEG picture is expected", source);
+  PictureFile picture = decode(bytes, source);
+  picture.image = turn_upright(std::move(picture.image), orientation(picture.metadata));
+  return picture;
 }
 
 }  // namespace lamina

@@ -93,8 +93,16 @@ RgbImage resize_columns(const RgbImage& image, std::int64_t height) {
 RgbImage resize_lanczos(const RgbImage& image, std::int64_t height, std::int64_t width) {
   expects(height > 0 && width > 0 && image.height > 0 && image.width > 0, "a resize from {} x {} to {} x {}",
           image.height, image.width, height, width);
-  RgbImage result = width == image.width ? image : resize_rows(image, width);
-  return height == result.height ? result : resize_columns(result, height);
+  const auto in_rows = [&](const RgbImage& source) {
+    return width == source.width ? source : resize_rows(source, width);
+  };
+  const auto in_columns = [&](const RgbImage& source) {
+    return height == source.height ? source : resize_columns(source, height);
+  };
+  const std::int64_t lost_rows = image.height - height;
+  const std::int64_t lost_columns = image.width - width;
+  const bool begins_with_columns = lost_rows > 0 && lost_rows > 2 * lost_columns;
+  return begins_with_columns ? in_rows(in_columns(image)) : in_columns(in_rows(image));
 }
 
 }  // namespace lamina

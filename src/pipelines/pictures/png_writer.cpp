@@ -25,14 +25,14 @@ std::optional<std::string> to_latin1(std::string_view utf8) {
 /// Texts as libpng takes them, with the bytes they point to.
 class TextChunks {
  public:
-  explicit TextChunks(const std::vector<PngText>& texts) : storage_(texts) {
-    for (PngText& text : storage_) chunks_.push_back(describe(text));
+  explicit TextChunks(const std::vector<PictureText>& texts) : storage_(texts) {
+    for (PictureText& text : storage_) chunks_.push_back(describe(text));
   }
 
   const std::vector<png_text>& chunks() const noexcept { return chunks_; }
 
  private:
-  static png_text describe(PngText& text) {
+  static png_text describe(PictureText& text) {
     expects(!text.key.empty() && text.key.size() < PNG_KEYWORD_MAX_LENGTH + 1 &&
                 std::all_of(text.key.begin(), text.key.end(), [](char c) { return c > ' ' && c < 0x7F; }),
             "'{}' is no key of a PNG text", text.key);
@@ -50,7 +50,7 @@ class TextChunks {
     return chunk;
   }
 
-  std::vector<PngText> storage_;
+  std::vector<PictureText> storage_;
   std::vector<png_text> chunks_;
 };
 
@@ -88,7 +88,7 @@ class PngEncoder {
   PngEncoder& operator=(const PngEncoder&) = delete;
   ~PngEncoder() { destroy(); }
 
-  std::vector<std::byte> encode(const RgbImage& image, const std::vector<PngText>& texts) {
+  std::vector<std::byte> encode(const RgbImage& image, const std::vector<PictureText>& texts) {
     const TextChunks chunks(texts);
     if (!png_guarded(png_, [&] { write(image, chunks.chunks()); }))
       fail(ErrorCode::internal, "libpng cannot encode a picture of {} x {}: {}", image.width, image.height,
@@ -117,13 +117,13 @@ class PngEncoder {
 
 }  // namespace
 
-std::vector<std::byte> encode_png(const RgbImage& image, const std::vector<PngText>& texts) {
+std::vector<std::byte> encode_png(const RgbImage& image, const std::vector<PictureText>& texts) {
   expects(image.pixels.size() == static_cast<std::size_t>(image.height * image.width * 3),
           "a picture of {} x {} with {} values", image.height, image.width, image.pixels.size());
   return PngEncoder().encode(image, texts);
 }
 
-void write_png(AtomicFile file, const RgbImage& image, const std::vector<PngText>& texts) {
+void write_png(AtomicFile file, const RgbImage& image, const std::vector<PictureText>& texts) {
   file.write(encode_png(image, texts));
   file.commit();
 }

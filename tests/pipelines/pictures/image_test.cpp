@@ -38,11 +38,11 @@ TEST(QuantizeImage, InfinitiesAreClampedButNanIsRefused) {
   testing::expect_error(ErrorCode::corrupt, {"row 1, column 1"}, [&] { quantize_image(values, 2, 2); });
 }
 
-TEST(ReadImage, DecodesAsPillow) {
+TEST(ReadPicture, DecodesAsPillow) {
   const Json pictures = read_json_file(picture("expected.json"));
   ASSERT_GT(pictures.size(), 10U);
   for (const auto& [name, expected] : pictures.items()) {
-    const RgbImage image = read_image(picture(name));
+    const RgbImage image = read_picture(picture(name)).image;
     EXPECT_EQ(image.width, expected["width"].get<std::int64_t>()) << name;
     EXPECT_EQ(image.height, expected["height"].get<std::int64_t>()) << name;
     const auto pixels = expected["pixels"].get<std::vector<int>>();
@@ -54,23 +54,24 @@ TEST(ReadImage, DecodesAsPillow) {
   }
 }
 
-TEST(ReadImage, RefusesOtherFiles) {
+TEST(ReadPicture, RefusesOtherFiles) {
   const testing::TemporaryFolder folder;
-  testing::expect_error(ErrorCode::not_found, {"none.png"}, [&] { read_image(folder.path() / "none.png"); });
+  testing::expect_error(ErrorCode::not_found, {"none.png"}, [&] { read_picture(folder.path() / "none.png"); });
   const auto gif = folder.write("a.png", "GIF89a, or so it says");
-  testing::expect_error(ErrorCode::invalid_argument, {gif.string(), "PNG or JPEG"}, [&] { read_image(gif); });
+  testing::expect_error(ErrorCode::invalid_argument, {gif.string(), "PNG, JPEG or WebP"}, [&] { read_picture(gif); });
   const auto empty = folder.write("empty.jpg", "");
-  testing::expect_error(ErrorCode::corrupt, {empty.string(), "0 bytes"}, [&] { read_image(empty); });
-  testing::expect_error(ErrorCode::not_implemented, {"cmyk.jpg", "CMYK"}, [&] { read_image(picture("cmyk.jpg")); });
+  testing::expect_error(ErrorCode::corrupt, {empty.string(), "0 bytes"}, [&] { read_picture(empty); });
 }
 
-RgbImage decode(const std::string& name, const std::string& content) {
+PictureFile decode(const std::string& name, const std::string& content) {
   const std::span<const std::byte> bytes = std::as_bytes(std::span(content));
-  return name.ends_with(".png") ? decode_png(bytes, name) : decode_jpeg(bytes, name);
+  if (name.ends_with(".png")) return decode_png(bytes, name);
+  return name.ends_with(".jpg") ? decode_jpeg(bytes, name) : decode_webp(bytes, name);
 }
 
-TEST(ReadImage, RefusesEveryTruncation) {
-  for (const std::string name : {"rgb.png", "interlaced.png", "palette.png", "baseline.jpg", "progressive.jpg"}) {
+TEST(ReadPicture, RefusesEveryTruncation) {
+  for (const std::string name : {"rgb.png", "interlaced.png", "palette.png", "baseline.jpg", "progressive.jpg",
+                                 "ycck.jpg", "lossy.webp", "animation.webp"}) {
     const std::string whole = read_text_file(picture(name));
     for (std::size_t length = 0; length < whole.size() && !HasFailure(); ++length) {
       SCOPED_TRACE(name + " cut to " + std::to_string(length) + " of " + std::to_string(whole.size()));
@@ -79,16 +80,18 @@ TEST(ReadImage, RefusesEveryTruncation) {
   }
 }
 
-TEST(ReadImage, DamageIsAnErrorOrAPictureButNeverACrash) {
-  for (const std::string name :
-       {"rgb.png", "palette.png", "rgb16.png", "baseline.jpg", "progressive.jpg", "grey.jpg"}) {
+TEST(ReadPicture, DamageIsAnErrorOrAPictureButNeverACrash) {
+  for (const std::string name : {"rgb.png", "palette.png", "rgb16.png", "exif5.png", "baseline.jpg", "progressive.jpg",
+                                 "grey.jpg", "ycck.jpg", "exif6.jpg", "lossy.webp", "exif3.webp", "animation.webp"}) {
     const std::string whole = read_text_file(picture(name));
     std::size_t refused = 0;
     for (std::size_t position = 0; position < whole.size(); ++position) {
       std::string damaged = whole;
       damaged[position] = static_cast<char>(damaged[position] ^ 0x55);
       try {
-        decode(name, damaged);
+        const PictureFile file = decode(name, damaged);
+        const int turn = orientation(file.metadata);
+        EXPECT_TRUE(turn >= 1 && turn <= 8) << name;
       } catch (const Error& error) {
         ++refused;
         EXPECT_THAT(error.message(), ::testing::HasSubstr(name));
@@ -98,7 +101,13 @@ TEST(ReadImage, DamageIsAnErrorOrAPictureButNeverACrash) {
   }
 }
 
-TEST(ReadImage, RefusesSizesThatOnlyAHeaderClaims) {
+TEST(ReadPicture, SaysThatAJpegIsCutShort) {
+  std::string jpeg = read_text_file(picture("baseline.jpg"));
+  jpeg.resize(jpeg.size() - 2);  // its end marker: Pillow refuses it, too
+  testing::expect_error(ErrorCode::corrupt, {"a.jpg", "cut short", "save it anew"}, [&] { decode("a.jpg", jpeg); });
+}
+
+TEST(ReadPicture, RefusesSizesThatOnlyAHeaderClaims) {
   const testing::TemporaryFolder folder;
   std::string jpeg = read_text_file(picture("baseline.jpg"));
   const std::size_t frame = jpeg.find("\xFF\xC0");
@@ -106,7 +115,7 @@ TEST(ReadImage, RefusesSizesThatOnlyAHeaderClaims) {
   jpeg.replace(frame + 5, 4, "\xFF\xDC\xFF\xDC");
   const auto file = folder.write("huge.jpg", jpeg);
   testing::expect_error(ErrorCode::invalid_argument, {file.string(), "65500 x 65500", "178956970"},
-                        [&] { read_image(file); });
+                        [&] { read_picture(file); });
 }
 
 }  // namespace

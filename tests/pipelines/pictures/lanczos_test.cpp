@@ -12,10 +12,13 @@ struct Resize {
   std::uint64_t hash;
 };
 
-/// Recorded from Pillow 13.0: Image.fromarray(pattern).resize((new_width, new_height), LANCZOS).
+/// Recorded by tools/record/record_resizes.py.
 const Resize kResizes[] = {
     {40, 60, 17, 23, 0x240FB299EB03570F}, {33, 21, 50, 64, 0xD2B92982868315BB}, {37, 53, 37, 20, 0x9C1E594EF9C7CA64},
-    {64, 48, 13, 48, 0x10AC5912B0B0AD1F}, {5, 300, 4, 11, 0xE55CD15FB03CB35A},
+    {64, 48, 13, 48, 0x10AC5912B0B0AD1F}, {5, 300, 4, 11, 0xE55CD15FB03CB35A},  {30, 40, 25, 51, 0xCF8D6F688F1C6DB7},
+    {40, 30, 50, 25, 0x57AB3840661CA389}, {60, 20, 20, 5, 0x964B6A1121FDEA2D},  {60, 20, 30, 5, 0x5549EF78E1D4A7BC},
+    {60, 20, 30, 6, 0x7FE91E90DF5AFB08},  {1, 500, 3, 7, 0x044F9C65A9084F33},   {500, 1, 7, 3, 0xB4BFC8D7A10B0E46},
+    {301, 3, 1, 1, 0xCE8B021987A33BFA},   {3, 5, 211, 307, 0x9BF436DA4F7EC608},
 };
 
 TEST(Lanczos, ResizesAsPillowByteForByte) {
@@ -24,7 +27,8 @@ TEST(Lanczos, ResizesAsPillowByteForByte) {
         resize_lanczos(testing::pattern(expected.height, expected.width), expected.new_height, expected.new_width);
     EXPECT_EQ(resized.height, expected.new_height);
     EXPECT_EQ(resized.width, expected.new_width);
-    EXPECT_EQ(testing::hash(resized.pixels), expected.hash) << expected.height << " x " << expected.width;
+    EXPECT_EQ(testing::hash(resized.pixels), expected.hash)
+        << expected.height << " x " << expected.width << " to " << expected.new_height;
   }
 }
 

@@ -17,7 +17,7 @@ using ::testing::Not;
 
 class PngWriterTest : public ::testing::Test {
  protected:
-  std::string written(const std::string& name, const RgbImage& image, const std::vector<PngText>& texts) const {
+  std::string written(const std::string& name, const RgbImage& image, const std::vector<PictureText>& texts) const {
     write_png(AtomicFile(folder_.path() / name), image, texts);
     return read_text_file(folder_.path() / name);
   }
@@ -29,13 +29,13 @@ TEST_F(PngWriterTest, ReadsBackAsItWas) {
   for (const auto& [height, width] : {std::pair{1, 1}, {7, 5}, {96, 160}}) {
     const RgbImage image = testing::pattern(height, width);
     written("a.png", image, {});
-    EXPECT_EQ(read_image(folder_.path() / "a.png"), image);
+    EXPECT_EQ(read_picture(folder_.path() / "a.png").image, image);
   }
 }
 
 TEST_F(PngWriterTest, EqualPicturesAreEqualFiles) {
   const RgbImage image = testing::pattern(33, 40);
-  const std::vector<PngText> texts = {{"prompt", "a red circle"}, {"seed", "7"}};
+  const std::vector<PictureText> texts = {{"prompt", "a red circle"}, {"seed", "7"}};
   EXPECT_EQ(written("a.png", image, texts), written("b.png", image, texts));
   EXPECT_THAT(written("c.png", image, texts), Not(HasSubstr("tIME")));
 }
