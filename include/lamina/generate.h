@@ -11,7 +11,14 @@
 namespace lamina {
 
 /// The dtype in which a pipeline draws its initial noise: the picture of a seed depends on it.
-enum class NoiseDType { float32, bfloat16 };
+enum class NoiseDType {
+  automatic,  ///< that of the checkpoint's transformer, as the reference pipelines do when loaded in it
+  float32,
+  bfloat16
+};
+
+/// The kind of PyTorch generator whose noise a seed gives, whatever device computes.
+enum class GeneratorDevice { cpu, cuda };
 
 /// Whether a request ends with a picture, or with the latents of which the VAE would make it.
 enum class OutputType { image, latent };
@@ -23,7 +30,7 @@ struct InputImage {
   InputImage(std::vector<std::uint8_t> content) : bytes(std::move(content)) {}
 
   std::string file;                 ///< read when the request is prepared; empty: `bytes`
-  std::vector<std::uint8_t> bytes;  ///< as a file holds them: PNG or JPEG
+  std::vector<std::uint8_t> bytes;  ///< as a file holds them: PNG, JPEG or WebP
 };
 
 /// A tensor given in memory, row-major.
@@ -38,8 +45,8 @@ struct GenerateRequest {
   /// What guidance leads away from; empty, as in diffusers, unless given. Without guidance it has no effect, and the
   /// result's notes say so.
   std::string negative_prompt;
-  /// In place of a prompt: a safetensors file with `prompt_embeds` [512, text channels], and for guidance
-  /// `negative_prompt_embeds`; or random embeddings of this seed.
+  /// In place of a prompt: a safetensors file with `prompt_embeds` [512, text channels], with or without a
+  /// leading 1, and for guidance `negative_prompt_embeds`; or random embeddings of this seed.
   std::string prompt_embeds_file;
   std::optional<std::uint64_t> prompt_embeds_seed;
   /// In place of the file: [512, text channels] each; the second for guidance.
@@ -49,12 +56,14 @@ struct GenerateRequest {
   std::optional<std::int64_t> height;  ///< pixels
   std::optional<std::int64_t> width;
   std::optional<std::int64_t> num_inference_steps;
+  std::vector<double> sigmas;  ///< noise levels, one for each step, before the scheduler shifts them; empty: even ones
   std::optional<double> guidance_scale;  ///< above 1: classifier-free guidance, where the checkpoint knows it
   std::uint64_t seed = 0;
   /// Pictures of this request. Picture i is that of a lone request with seed + i, as diffusers makes it with a list of
   /// generators (one generator for several pictures draws other noise for all but the first).
   std::size_t num_images_per_prompt = 1;
-  NoiseDType noise_dtype = NoiseDType::float32;
+  NoiseDType noise_dtype = NoiseDType::automatic;
+  GeneratorDevice generator_device = GeneratorDevice::cpu;
   std::string noise_file;            ///< safetensors file whose tensor `noise` replaces the seed's
   std::optional<InputTensor> noise;  ///< the same in memory: [1, channels, rows, columns]
   OutputType output_type = OutputType::image;

@@ -1,5 +1,6 @@
 #include "base/atomic_folder.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/partial_output.h"
 
 namespace lamina {
 namespace {
@@ -45,14 +47,17 @@ AtomicFolder::AtomicFolder(const fs::path& destination)
   if (!target_.has_filename() || target_.filename() == "." || target_.filename() == "..")
     fail(ErrorCode::invalid_argument, "cannot write '{}': the name of a folder is expected", destination_.string());
   refuse_what_stands_there(target_);
+  reclaim_partials(target_.has_parent_path() ? target_.parent_path() : fs::path("."));
   while (true) {
     const fs::path partial = partial_beside(target_);
-    if (::mkdir(partial.c_str(), 0777) == 0) {
-      partial_ = partial;
-      return;
+    if (::mkdir(partial.c_str(), 0777) != 0) {
+      if (errno == EEXIST) continue;
+      fail(ErrorCode::unavailable, "cannot write {}: {}", target_.string(), std::strerror(errno));
     }
-    // EEXIST: left behind by a process of the same id.
-    if (errno != EEXIST) fail(ErrorCode::unavailable, "cannot write {}: {}", target_.string(), std::strerror(errno));
+    lock_ = FileDescriptor(::open(partial.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (lock_.is_open() && !lock_partial(lock_, partial)) continue;
+    partial_ = partial;
+    return;
   }
 }
 

@@ -3,11 +3,13 @@
 #include <cstddef>
 #include <filesystem>
 
+#include "base/file.h"
+
 namespace lamina {
 
 /// A folder that appears whole or not at all: filled beside its destination under a name that ends in ".partial",
-/// renamed onto it by `commit`, removed with all its contents on destruction without one. A process that is killed
-/// leaves the partial folder behind. One thread at a time.
+/// renamed onto it by `commit`, removed with all its contents on destruction without one. What a killed
+/// process left is removed by the next one that writes beside it. One thread at a time.
 class AtomicFolder {
  public:
   /// Creates the partial folder, which proves that the place is writable. The destination may be an empty folder.
@@ -31,6 +33,7 @@ class AtomicFolder {
  private:
   std::filesystem::path destination_;
   std::filesystem::path target_;   ///< without a trailing slash
+  FileDescriptor lock_{-1};        ///< on the folder that is written, see partial_output.h
   std::filesystem::path partial_;  ///< empty once committed
 };
 

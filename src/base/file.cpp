@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/input_file.h"
 #include "base/log.h"
+#include "base/partial_output.h"
 
 namespace lamina {
 namespace {
@@ -159,11 +160,13 @@ void AtomicFile::open_temporary() {
   if (!fs::is_directory(folder, ignored))
     fail(ErrorCode::unavailable, "cannot write {}: the folder {} does not exist", destination_.string(),
          folder.string());
-  do {
+  reclaim_partials(folder);
+  while (true) {
     temporary_ = temporary_beside(target_);
     file_ = FileDescriptor(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  } while (!file_.is_open() && errno == EEXIST);  // left behind by a process of the same id
-  if (!file_.is_open()) fail_write(errno);
+    if (file_.is_open() && lock_partial(file_, temporary_)) return;
+    if (!file_.is_open() && errno != EEXIST) fail_write(errno);
+  }
 }
 
 AtomicFile::~AtomicFile() {

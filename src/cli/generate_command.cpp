@@ -50,6 +50,28 @@ struct OutputFiles {
   std::optional<AtomicFile> trace;
 };
 
+void add_noise_flags(CLI::App& command, GenerateFlags& flags) {
+  GenerateRequest& request = flags.request;
+  CLI::Option* seed =
+      command.add_option("--seed", request.seed, "Seed of the noise; with --prompts of the first one's")
+          ->check(check_natural_number)
+          ->capture_default_str();
+  CLI::Option* dtype = command
+                           .add_option("--noise-dtype", flags.noise_dtype,
+                                       "Draw the noise in float32 or bfloat16, or in the checkpoint's dtype (auto), as "
+                                       "the reference pipelines do")
+                           ->check(CLI::IsMember({"auto", "float32", "bfloat16"}))
+                           ->capture_default_str();
+  command
+      .add_option("--generator-device", flags.generator_device,
+                  "Draw the noise that a PyTorch generator on this device draws: cpu, or cuda (as an H100 or H200)")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+  command.add_option("--noise", request.noise_file, "Take tensor 'noise' of this safetensors file instead")
+      ->excludes(seed)
+      ->excludes(dtype);
+}
+
 void add_request_flags(CLI::App& command, GenerateFlags& flags) {
   GenerateRequest& request = flags.request;
   CLI::Option_group& text = *command.add_option_group("Text", "One of");
@@ -63,6 +85,8 @@ void add_request_flags(CLI::App& command, GenerateFlags& flags) {
       ->check(
           [](const std::string& value) { return std::string(value.empty() ? "FILE or random:SEED is expected" : ""); });
   text.require_option(1);
+  command.add_option("--negative-prompt", request.negative_prompt,
+                     "What guidance leads away from; without guidance it has no effect");
   command.add_option("--image", flags.images, "Reference image to edit, PNG, JPEG or WebP; may be given several times")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
@@ -75,17 +99,14 @@ void add_request_flags(CLI::App& command, GenerateFlags& flags) {
   command.add_option("--num-inference-steps", request.num_inference_steps, "Default: 50, distilled models 4")
       ->check(check_whole_number);
   command.add_option("--guidance-scale", request.guidance_scale, "Default: 4; distilled models take none");
-  CLI::Option* seed = command.add_option("--seed", request.seed, "Seed of the noise")
-                          ->check(check_natural_number)
-                          ->capture_default_str();
-  CLI::Option* dtype =
-      command
-          .add_option("--noise-dtype", flags.noise_dtype, "Draw the noise in float32, or as a bfloat16 pipeline does")
-          ->check(CLI::IsMember({"float32", "bfloat16"}))
-          ->capture_default_str();
-  command.add_option("--noise", request.noise_file, "Take tensor 'noise' of this safetensors file instead")
-      ->excludes(seed)
-      ->excludes(dtype);
+  command
+      .add_option(
+          "--sigmas", request.sigmas,
+          "Noise levels from 1 down, one for each step, with commas; the scheduler shifts them; default: even ones")
+      ->delimiter(',')
+      ->expected(1)
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  add_noise_flags(command, flags);
   command
       .add_option(
           "--vae-tiling", flags.vae_tiling,
@@ -132,7 +153,9 @@ void check_picture_name(const std::string& output) {
 
 void run_generate(GenerateFlags& flags) {
   check_picture_name(flags.output);
-  flags.request.noise_dtype = flags.noise_dtype == "bfloat16" ? NoiseDType::bfloat16 : NoiseDType::float32;
+  if (flags.noise_dtype == "float32") flags.request.noise_dtype = NoiseDType::float32;
+  if (flags.noise_dtype == "bfloat16") flags.request.noise_dtype = NoiseDType::bfloat16;
+  if (flags.generator_device == "cuda") flags.request.generator_device = GeneratorDevice::cuda;
   flags.request.images.assign(flags.images.begin(), flags.images.end());
   flags.request.keep_tensors = !flags.save_tensors.empty();
   if (!flags.prompt_embeds.empty()) read_prompt_embeds(flags.prompt_embeds, flags.request);
@@ -142,6 +165,7 @@ void run_generate(GenerateFlags& flags) {
   config.parallel = flags.ranks.parsed();
   if (flags.vae_tiling == "on") config.vae_tiling = VaeTiling::on;
   if (flags.vae_tiling == "off") config.vae_tiling = VaeTiling::off;
+  inputs_of(flags);
   watch_for_interruption();
   if (flags.ranks.are_several() || !flags.prompts.empty()) return generate_on_ranks(flags, config);
   OutputFiles files(flags);

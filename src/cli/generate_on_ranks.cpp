@@ -5,7 +5,6 @@
 
 #include <filesystem>
 #include <optional>
-#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -17,6 +16,7 @@
 #include "cli/file_flags.h"
 #include "cli/interruption.h"
 #include "cli/progress_bar.h"
+#include "cli/prompt_file.h"
 #include "engine/lockstep/first_fault.h"
 #include "engine/ranks/gathered_run.h"
 #include "engine/ranks/ranked_setup.h"
@@ -25,25 +25,16 @@
 namespace lamina {
 namespace {
 
-/// One for each line that is not blank. A byte order mark is none of the first prompt's.
+/// One for each line that is not blank, each with the seed behind the last one's. A byte order mark is none of the
+/// first prompt's.
 std::vector<GenerateRequest> read_requests(const GenerateFlags& flags) {
   if (flags.prompts.empty()) return {flags.request};
   std::vector<GenerateRequest> requests;
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  std::string text = read_text_file(flags.prompts);
-  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
-  std::istringstream lines(text);
-  std::size_t number = 0;
-  for (std::string line; std::getline(lines, line);) {
-    ++number;
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    if (line.find('\0') != std::string::npos)
-      fail(ErrorCode::invalid_argument, "--prompts {}: line {} holds a zero byte", flags.prompts, number);
-    if (line.find_first_not_of(" \t") == std::string::npos) continue;
+  for (const std::string& prompt : read_prompt_file(flags.prompts)) {
     requests.push_back(flags.request);
-    requests.back().prompt = line;
+    requests.back().prompt = prompt;
+    requests.back().seed = flags.request.seed + requests.size() - 1;
   }
-  if (requests.empty()) fail(ErrorCode::invalid_argument, "--prompts {}: the file has no prompt", flags.prompts);
   return requests;
 }
 
@@ -151,11 +142,16 @@ void generate_on_ranks(const GenerateFlags& flags, const EngineConfig& config) {
   const std::vector<GenerateRequest> requests = read_requests(flags);
   const std::vector<std::string> names = picture_names(flags, requests.size());
   std::vector<std::string> notes;
+  if (requests.size() > 1)
+    notes.push_back(fmt::format("the prompts take the seeds {} to {}, in their order", requests.front().seed,
+                                requests.back().seed));
   RankedSetup setup = ranked_setup(config, notes);
   setup.also_alike.emplace_back("--output", flags.output);
   const bool is_first = setup.connector->local_ranks().first == 0;  // of the processes: it speaks for all
   for (const std::string& note : notes)
     if (is_first) spdlog::info(note);
+  const InputFiles inputs = inputs_of(flags);
+  for (const std::string& name : names) inputs.refuse_output("--output", name);
   RankedFiles files(flags, names, is_first);
   RankedRun run;
   RankedRun all;

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "base/printable.h"
 #include "cli/engine_flags.h"
 
 namespace lamina {
@@ -23,7 +24,10 @@ void add_inspect_command(CLI::App& app) {
                    "Show the host memory that loading takes, its limits, and what this process uses");
   command.callback([flags] {
     const Inspection inspection = inspect(flags->engine.parsed(), flags->options);
-    fmt::print("{}{}", flags->json ? inspection.json : inspection.text, flags->json ? "\n" : "");
+    if (flags->json)
+      fmt::print("{}\n", inspection.json);
+    else
+      fmt::print("{}", printable(inspection.text, inspection.text.size()));
   });
 }
 

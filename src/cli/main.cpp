@@ -9,13 +9,18 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/printable.h"
+#include "cli/arguments.h"
 #include "cli/bench_command.h"
 #include "cli/generate_command.h"
 #include "cli/inspect_command.h"
 #include "cli/interruption.h"
+#include "cli/standard_descriptors.h"
 #include "cli/synth_command.h"
 #include "comm/launched_process.h"
 #include "lamina/engine.h"
@@ -46,10 +51,24 @@ std::string program_name() {
 }
 
 /// One line, whatever a file put into the message. Where stderr takes nothing, the exit code alone tells.
-void print_error(std::string_view code, std::string line) {
+void print_error(std::string_view code, std::string_view message) {
+  constexpr std::size_t kMostBytes = 65'536;  // reasons of many requests make one message
+  std::string line = lamina::printable(message, kMostBytes);
   for (char& character : line)
-    if (static_cast<unsigned char>(character) < 0x20) character = ' ';
+    if (character == '\n' || character == '\t') character = ' ';
   std::fputs(fmt::format("{}: {}: {}\n", program_name(), code, line).c_str(), stderr);
+}
+
+/// CLI11 would complain of all arguments at once, the last one first.
+void check_command(const CLI::App& app, const std::vector<std::string>& reversed) {
+  if (reversed.empty() || reversed.back().starts_with("-")) return;
+  std::string known;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (command->get_name() == reversed.back()) return;
+    known += (known.empty() ? "" : ", ") + command->get_name();
+  }
+  throw lamina::Error(lamina::ErrorCode::invalid_argument,
+                      fmt::format("there is no command '{}'; the commands are {}", reversed.back(), known));
 }
 
 /// Errors of the caller's making exit with 2, failures of device or program with 1, a signal as shells count it.
@@ -66,8 +85,10 @@ int run(int argc, char** argv) {
   lamina::add_inspect_command(app);
   lamina::add_bench_command(app);
   lamina::add_synth_command(app);
+  std::vector<std::string> arguments = lamina::reversed_arguments(argc, argv);
+  check_command(app, arguments);
   try {
-    app.parse(argc, argv);
+    app.parse(std::move(arguments));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != 0)
       throw lamina::Error(lamina::ErrorCode::invalid_argument, fmt::format("{}; see lamina --help", error.what()));
@@ -82,6 +103,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  lamina::take_closed_standard_descriptors();
   lamina::setup_logging(spdlog::level::info, program_name());
   restart_with_waiting_openmp_threads(argv);
   try {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdio>
 #include <string_view>
 
@@ -15,9 +16,19 @@ std::string bar(std::string_view what, std::size_t done, std::size_t total) {
   return fmt::format("{:<13} [{:<{}}] {:>3}/{}", what, std::string(kWidth * done / total, '='), kWidth, done, total);
 }
 
+/// "0:07", "12:30", "1:02:03".
+std::string format_clock(double seconds) {
+  const auto whole = static_cast<long long>(std::ceil(seconds));
+  const std::string minutes_and_seconds = fmt::format("{:02}:{:02}", whole / 60 % 60, whole % 60);
+  if (whole >= 3600) return fmt::format("{}:{}", whole / 3600, minutes_and_seconds);
+  return minutes_and_seconds.substr(minutes_and_seconds.front() == '0' ? 1 : 0);
+}
+
 std::string describe(const Progress& progress) {
-  return fmt::format("{} {:6.3f} s/step, stall {:4.1f} %", bar(progress.stage, progress.pass, progress.passes),
-                     progress.seconds_per_pass, 100 * progress.stall_share);
+  const double left = progress.seconds_per_pass * static_cast<double>(progress.passes - progress.pass);
+  return fmt::format("{} {:6.3f} s/step, stall {:4.1f} %, {:>7} left",
+                     bar(progress.stage, progress.pass, progress.passes), progress.seconds_per_pass,
+                     100 * progress.stall_share, format_clock(left));
 }
 
 }  // namespace

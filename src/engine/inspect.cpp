@@ -167,7 +167,7 @@ Inspection inspect(const EngineConfig& config, const InspectOptions& inspect_opt
     report["host"] = host_json(*budget, loading_need(parts, plans, options.residency()));
     text += host_text(report["host"]);
   }
-  return {.text = text, .json = report.dump(2)};
+  return {.text = text, .json = report.dump(2, ' ', false, Json::error_handler_t::replace)};
 }
 
 }  // namespace lamina

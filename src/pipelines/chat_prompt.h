@@ -20,7 +20,7 @@ struct PromptTokens {
 inline constexpr std::size_t kPromptLength = 512;
 
 /// The prompt as one user message in the Qwen chat format, thinking disabled, ready for the assistant's answer.
-/// Checkpoints' template files are not evaluated. Source: Qwen3 chat template.
+/// Checkpoints' template files are not evaluated, see `check_chat_template`. Source: Qwen3 chat template.
 std::string render_chat_prompt(std::string_view prompt);
 
 /// Throws invalid_argument where the prompt is not valid UTF-8, incompatible naming the tokenizer's folder where it

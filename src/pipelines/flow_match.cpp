@@ -1,10 +1,13 @@
 #include "pipelines/flow_match.h"
 
+#include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string_view>
 
 #include "base/config_reader.h"
 #include "base/error.h"
+#include "pipelines/beta_distribution.h"
 
 namespace lamina {
 namespace {
@@ -13,33 +16,71 @@ void check_supported(const ConfigReader& config) {
   const std::string name = config.text("_class_name");
   if (name != "FlowMatchEulerDiscreteScheduler")
     config.reject("_class_name", fmt::format("found '{}'; FlowMatchEulerDiscreteScheduler is expected", name));
-  for (const std::string_view field : {"use_karras_sigmas", "use_exponential_sigmas", "use_beta_sigmas",
-                                       "use_flow_sigmas", "invert_sigmas", "stochastic_sampling"})
-    if (config.boolean_or(field, false)) config.reject(field, "found true; only false is supported");
-  if (config.number_or("shift_terminal", 0) != 0) config.reject("shift_terminal", "only null is supported");
-  const std::string type = config.text_or("time_shift_type", "exponential");
-  if (type != "exponential")
-    config.reject("time_shift_type", fmt::format("found '{}'; only 'exponential' is supported", type));
+  if (config.boolean_or("use_flow_sigmas", false))
+    config.reject("use_flow_sigmas", "found true; only false is supported");
 }
 
-/// linspace(1, 1 / steps, steps), computed in double.
-std::vector<float> base_sigmas(std::int64_t steps) {
-  const double last = 1.0 / static_cast<double>(steps);
-  const double increment = steps > 1 ? (last - 1.0) / static_cast<double>(steps - 1) : 0.0;
+bool has_linear_shift(const ConfigReader& config) {
+  const std::string type = config.text_or("time_shift_type", "exponential");
+  if (type != "exponential" && type != "linear")
+    config.reject("time_shift_type", fmt::format("found '{}'; 'exponential' or 'linear' is expected", type));
+  return type == "linear";
+}
+
+/// `count` values from `first` to `last`, as numpy.linspace computes them.
+std::vector<double> even_values(double first, double last, std::size_t count) {
+  const double increment = count > 1 ? (last - first) / static_cast<double>(count - 1) : 0.0;
+  std::vector<double> values;
+  for (std::size_t i = 0; i < count; ++i) values.push_back(static_cast<double>(i) * increment + first);
+  if (count > 1) values.back() = last;
+  return values;
+}
+
+/// The request's sigmas, or evenly spaced ones from 1 to 1 / steps.
+std::vector<float> base_sigmas(std::int64_t steps, std::span<const double> given) {
+  const auto count = static_cast<std::size_t>(steps);
+  if (given.empty()) {
+    const std::vector<double> even = even_values(1.0, 1.0 / static_cast<double>(steps), count);
+    return {even.begin(), even.end()};
+  }
+  if (given.size() != count)
+    fail(ErrorCode::invalid_argument, "{} sigmas for {} inference steps; one for each step is expected", given.size(),
+         steps);
+  for (const double sigma : given)
+    if (!(sigma >= 0 && sigma <= 1))
+      fail(ErrorCode::invalid_argument, "a sigma of {}; noise levels from 0 to 1 are expected", sigma);
+  return {given.begin(), given.end()};
+}
+
+/// Stretches the sigmas so that the last one becomes `terminal`.
+void stretch_to(float terminal, std::vector<float>& sigmas) {
+  const float scale = (1.0F - sigmas.back()) / (1.0F - terminal);
+  for (float& sigma : sigmas) sigma = 1.0F - (1.0F - sigma) / scale;
+}
+
+std::vector<float> karras_sigmas(double first, double last, std::size_t count) {
+  constexpr double kRho = 7.0;
+  const double first_root = std::pow(first, 1 / kRho);
+  const double last_root = std::pow(last, 1 / kRho);
   std::vector<float> sigmas;
-  for (std::int64_t i = 0; i < steps; ++i)
-    sigmas.push_back(static_cast<float>(static_cast<double>(i) * increment + 1.0));
-  if (steps > 1) sigmas.back() = static_cast<float>(last);
+  for (const double at : even_values(0.0, 1.0, count))
+    sigmas.push_back(static_cast<float>(std::pow(first_root + at * (last_root - first_root), kRho)));
   return sigmas;
 }
 
-float shift_dynamically(float sigma, double mu) {
-  const auto exp_mu = static_cast<float>(std::exp(mu));
-  return exp_mu / (exp_mu + (1.0F / sigma - 1.0F));
+std::vector<float> exponential_sigmas(double first, double last, std::size_t count) {
+  std::vector<float> sigmas;
+  for (const double exponent : even_values(std::log(first), std::log(last), count))
+    sigmas.push_back(static_cast<float>(std::exp(exponent)));
+  return sigmas;
 }
 
-float shift_statically(float sigma, double shift) {
-  return static_cast<float>(shift) * sigma / (1.0F + static_cast<float>(shift - 1.0) * sigma);
+std::vector<float> beta_sigmas(double first, double last, std::size_t count) {
+  constexpr double kAlphaAndBeta = 0.6;
+  std::vector<float> sigmas;
+  for (const double at : even_values(0.0, 1.0, count))
+    sigmas.push_back(static_cast<float>(last + beta_quantile(1.0 - at, kAlphaAndBeta, kAlphaAndBeta) * (first - last)));
+  return sigmas;
 }
 
 }  // namespace
@@ -49,25 +90,58 @@ FlowMatchScheduler FlowMatchScheduler::load(const std::filesystem::path& folder)
   check_supported(config);
   FlowMatchScheduler scheduler;
   scheduler.dynamic_shift_ = config.boolean_or("use_dynamic_shifting", false);
+  scheduler.linear_shift_ = has_linear_shift(config);
+  scheduler.inverted_ = config.boolean_or("invert_sigmas", false);
+  scheduler.adds_noise_ = config.boolean_or("stochastic_sampling", false);
   scheduler.shift_ = config.number_or("shift", 1.0);
   if (scheduler.shift_ <= 0)
     config.reject("shift", fmt::format("found {}; a positive number is expected", scheduler.shift_));
+  scheduler.shift_terminal_ = config.number_or("shift_terminal", 0);
+  if (scheduler.shift_terminal_ < 0 || scheduler.shift_terminal_ >= 1)
+    config.reject("shift_terminal",
+                  fmt::format("found {}; a noise level from 0 to below 1 is expected", scheduler.shift_terminal_));
+  for (const auto& [field, spacing] : {std::pair("use_karras_sigmas", Spacing::karras),
+                                       {"use_exponential_sigmas", Spacing::exponential},
+                                       {"use_beta_sigmas", Spacing::beta}}) {
+    if (!config.boolean_or(field, false)) continue;
+    if (scheduler.spacing_ != Spacing::as_given)
+      config.reject(field, "two kinds of sigmas are asked for; one is legal");
+    scheduler.spacing_ = spacing;
+  }
   scheduler.train_timesteps_ = config.integer_or("num_train_timesteps", 1000, 1, 1'000'000);
   return scheduler;
 }
 
-FlowMatchSchedule FlowMatchScheduler::schedule(std::int64_t image_tokens, std::int64_t steps) const {
+float FlowMatchScheduler::shift(float sigma, double mu) const {
+  if (!dynamic_shift_) return static_cast<float>(shift_) * sigma / (1.0F + static_cast<float>(shift_ - 1.0) * sigma);
+  const auto weight = static_cast<float>(linear_shift_ ? mu : std::exp(mu));
+  return weight / (weight + (1.0F / sigma - 1.0F));
+}
+
+FlowMatchSchedule FlowMatchScheduler::schedule(std::int64_t image_tokens, std::int64_t steps,
+                                               std::span<const double> given) const {
   expects(image_tokens > 0, "a schedule for {} image tokens", image_tokens);
   if (steps < 1 || steps > train_timesteps_)
     fail(ErrorCode::invalid_argument, "{} inference steps; 1 to {} are allowed", steps, train_timesteps_);
-  FlowMatchSchedule schedule;
-  schedule.mu = empirical_mu(image_tokens, steps);
-  schedule.sigmas = base_sigmas(steps);
-  for (float& sigma : schedule.sigmas) {
-    sigma = dynamic_shift_ ? shift_dynamically(sigma, schedule.mu) : shift_statically(sigma, shift_);
+  FlowMatchSchedule schedule{.mu = empirical_mu(image_tokens, steps), .adds_noise = adds_noise_};
+  std::vector<float>& sigmas = schedule.sigmas;
+  sigmas = base_sigmas(steps, given);
+  for (float& sigma : sigmas) sigma = shift(sigma, schedule.mu);
+  if (shift_terminal_ != 0) stretch_to(static_cast<float>(shift_terminal_), sigmas);
+  const double first = sigmas.front();
+  const double last = sigmas.back();
+  if (spacing_ == Spacing::karras) sigmas = karras_sigmas(first, last, sigmas.size());
+  if (spacing_ == Spacing::exponential) sigmas = exponential_sigmas(first, last, sigmas.size());
+  if (spacing_ == Spacing::beta) sigmas = beta_sigmas(first, last, sigmas.size());
+  if (!std::ranges::all_of(sigmas, [](float sigma) { return std::isfinite(sigma); }))
+    fail(ErrorCode::invalid_argument,
+         "the scheduler makes no finite noise levels of {} steps{}; take more steps, or sigmas above 0", steps,
+         given.empty() ? "" : " and these sigmas");
+  for (float& sigma : sigmas) {
+    if (inverted_) sigma = 1.0F - sigma;
     schedule.timesteps.push_back(sigma * static_cast<float>(train_timesteps_));
   }
-  schedule.sigmas.push_back(0.0F);
+  sigmas.push_back(inverted_ ? 1.0F : 0.0F);
   return schedule;
 }
 

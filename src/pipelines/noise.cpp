@@ -76,13 +76,8 @@ void draw_pairs(std::span<float> values, std::mt19937& generator, const Arithmet
   }
 }
 
-}  // namespace
-
-std::vector<float> torch_randn(std::uint64_t seed, std::size_t count, DType dtype) {
-  if (dtype != DType::f32 && dtype != DType::bf16)
-    fail(ErrorCode::not_implemented, "noise is drawn as F32 or BF16, not as {}", to_string(dtype));
+std::vector<float> draw_from(std::mt19937& generator, std::size_t count, DType dtype) {
   const Arithmetic& arithmetic = dtype == DType::bf16 ? kBFloat16 : kFloat32;
-  std::mt19937 generator(static_cast<std::uint32_t>(seed));
   std::vector<float> values(count);
   if (count < kGroup) {
     draw_pairs(values, generator, arithmetic);
@@ -90,6 +85,32 @@ std::vector<float> torch_randn(std::uint64_t seed, std::size_t count, DType dtyp
     draw_groups(values, generator, arithmetic);
   }
   return values;
+}
+
+std::vector<float> draw_from(PhiloxGenerator& generator, std::size_t count, DType dtype) {
+  std::vector<float> values = generator.draw(count);
+  if (dtype == DType::bf16)
+    for (float& value : values) value = round_to_bf16(value);
+  return values;
+}
+
+std::variant<std::mt19937, PhiloxGenerator> make_generator(GeneratorDevice device, std::uint64_t seed) {
+  if (device == GeneratorDevice::cuda) return PhiloxGenerator(seed);
+  return std::mt19937(static_cast<std::uint32_t>(seed));
+}
+
+}  // namespace
+
+NoiseGenerator::NoiseGenerator(GeneratorDevice device, std::uint64_t seed) : generator_(make_generator(device, seed)) {}
+
+std::vector<float> NoiseGenerator::draw(std::size_t count, DType dtype) {
+  if (dtype != DType::f32 && dtype != DType::bf16)
+    fail(ErrorCode::not_implemented, "noise is drawn as F32 or BF16, not as {}", to_string(dtype));
+  return std::visit([&](auto& generator) { return draw_from(generator, count, dtype); }, generator_);
+}
+
+std::vector<float> torch_randn(std::uint64_t seed, std::size_t count, DType dtype) {
+  return NoiseGenerator(GeneratorDevice::cpu, seed).draw(count, dtype);
 }
 
 }  // namespace lamina

@@ -55,6 +55,7 @@ TEST(ParityOfSeeds, ASeedDrawsTheReferencesNoise) {
   request.noise_file.clear();
   request.num_inference_steps = 8;
   request.seed = 12;
+  request.noise_dtype = NoiseDType::float32;
   const auto generator = make_generator(tiny_shapes(), {.stream = true});
   const GenerateResult result = generator->generate(request);
   EXPECT_LE(largest_difference(tensor_of(result, "latents").values, fixtures.floats("wide.latents")), 2e-4);

@@ -92,6 +92,17 @@ TEST(PromptEmbeddings, NegativeOnesAreNeededForGuidanceAlone) {
   EXPECT_EQ(tensor_of(generator->generate(request), "prompt_embeds").values, std::vector<float>(half.size(), 0.5F));
 }
 
+TEST(PromptEmbeddings, ABatchOfOneIsLegal) {
+  const ScratchFolder scratch;
+  const std::vector<float> values(512 * 192, 0.25F);
+  const std::byte* data = std::as_bytes(std::span(values)).data();
+  const std::string file = write_embeds(scratch.path() / "batch.safetensors",
+                                        {{"prompt_embeds", ConstTensorView(data, DType::f32, {1, 512, 192})}});
+  GenerateRequest request = embeds_request(file);
+  request.guidance_scale = 1.0;
+  EXPECT_EQ(tensor_of(make_embeds_generator(true)->generate(request), "prompt_embeds").values, values);
+}
+
 TEST(PromptEmbeddings, AreRefusedByFileAndTensor) {
   const ScratchFolder scratch;
   const std::vector<float> bad(512 * 192, std::numeric_limits<float>::quiet_NaN());

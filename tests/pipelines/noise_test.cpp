@@ -88,6 +88,28 @@ TEST(Noise, LowSeedBitsCount) {
   EXPECT_NE(torch_randn(7, 16, DType::f32), torch_randn(8, 16, DType::f32));
 }
 
+TEST(Noise, DrawsGoOnWhereTheLastOneEnded) {
+  NoiseGenerator generator(GeneratorDevice::cpu, 5);
+  const std::vector<float> first = generator.draw(32, DType::f32);
+  EXPECT_EQ(first, torch_randn(5, 32, DType::f32));
+  std::mt19937 words(5);
+  words.discard(32);
+  const double uniform = static_cast<double>(words() & 0xFFFFFF) / (1 << 24);
+  words.discard(7);
+  const double angle = 2.0 * std::numbers::pi * static_cast<double>(words() & 0xFFFFFF) / (1 << 24);
+  EXPECT_NEAR(generator.draw(16, DType::f32).front(), std::sqrt(-2.0 * std::log(1.0 - uniform)) * std::cos(angle),
+              2e-6);
+}
+
+TEST(Noise, OfACudaGeneratorIsRoundedToBFloat16) {
+  const std::vector<float> exact = NoiseGenerator(GeneratorDevice::cuda, 0).draw(12, DType::f32);
+  const std::vector<float> rounded = NoiseGenerator(GeneratorDevice::cuda, 0).draw(12, DType::bf16);
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    EXPECT_EQ(std::bit_cast<std::uint32_t>(rounded[i]) & 0xFFFF, 0U);
+    EXPECT_NEAR(rounded[i], exact[i], std::abs(exact[i]) / 256);
+  }
+}
+
 TEST(Noise, RefusesOtherDTypes) {
   testing::expect_error(ErrorCode::not_implemented, {"F16"}, [] { torch_randn(0, 16, DType::f16); });
 }

@@ -29,12 +29,13 @@ std::string describe(const GenerateRequest& request) {
   std::vector<std::string> images;
   for (const InputImage& image : request.images) images.push_back(image.file);
   return fmt::format(
-      "prompt '{}' not '{}', embeddings '{}' {}, images {}, height {}, width {}, steps {}, guidance {}, seed {}, "
-      "noise {} '{}', output {}, tensors {}",
+      "prompt '{}' not '{}', embeddings '{}' {}, images {}, height {}, width {}, steps {}, sigmas {}, guidance {}, "
+      "seed {}, noise {} {} '{}', output {}, tensors {}",
       request.prompt, request.negative_prompt, request.prompt_embeds_file, text_of(request.prompt_embeds_seed), images,
-      text_of(request.height), text_of(request.width), text_of(request.num_inference_steps),
-      text_of(request.guidance_scale), request.seed, static_cast<int>(request.noise_dtype), request.noise_file,
-      static_cast<int>(request.output_type), request.keep_tensors);
+      text_of(request.height), text_of(request.width), text_of(request.num_inference_steps), request.sigmas,
+      text_of(request.guidance_scale), request.seed, static_cast<int>(request.generator_device),
+      static_cast<int>(request.noise_dtype), request.noise_file, static_cast<int>(request.output_type),
+      request.keep_tensors);
 }
 
 std::vector<std::byte> to_bytes(const RunFacts& facts) {

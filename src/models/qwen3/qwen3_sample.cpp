@@ -63,6 +63,14 @@ void Qwen3Sample::run_unit(std::size_t unit, ops::OpContext& context) {
   add_feed_forward(layer, residual.after, context);
 }
 
+void Qwen3Sample::finish(ops::OpContext& context) {
+  if (encoder_.final_norm() == nullptr) return;
+  const std::int64_t last = static_cast<std::int64_t>(kHiddenStates.size() - 1) * config_.hidden;
+  const TensorView state = hidden_states_.slice(1, last, last + config_.hidden);
+  ops::rms_norm(context, state, encoder_.final_norm()->view(), config_.epsilon, activations_.normed);
+  ops::copy(context, activations_.normed, state);
+}
+
 /// The residual stream lives in the output: in the columns of the hidden state that it becomes next. So the first layer
 /// behind a hidden state leaves that one as it is and goes on in the next one's columns.
 Qwen3Sample::Residual Qwen3Sample::residual_of(std::size_t layer) const {

@@ -42,10 +42,9 @@ class Qwen3Sample : public PassMember {
 
   void begin(ops::OpContext&) override {}
   void run_unit(std::size_t unit, ops::OpContext& context) override;
-  void finish(ops::OpContext&) override {}
+  void finish(ops::OpContext& context) override;
 
-  /// [tokens, 3 hidden]: the hidden states of `Qwen3Config::kHiddenStates` side by side; complete after the last
-  /// unit.
+  /// [tokens, 3 hidden]: the hidden states of `Qwen3Config::kHiddenStates` side by side; complete after `finish`.
   TensorView hidden_states() const { return hidden_states_; }
 
  private:

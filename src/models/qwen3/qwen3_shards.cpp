@@ -28,6 +28,7 @@ std::int64_t feed_forward_features(const Qwen3Config& config) {
 constexpr std::array kTable{
     Qwen3ShardEntry{"input_layernorm.weight"},
     Qwen3ShardEntry{"post_attention_layernorm.weight"},
+    Qwen3ShardEntry{"norm.weight"},
     // Norms of a head, the same for all heads.
     Qwen3ShardEntry{"self_attn.q_norm.weight"},
     Qwen3ShardEntry{"self_attn.k_norm.weight"},

@@ -8,12 +8,9 @@
 namespace lamina {
 namespace {
 
-constexpr const char* kLayers = "model.layers";
-constexpr const char* kEmbedding = "model.embed_tokens.weight";
-
-std::string layer_name(std::int64_t index) {
-  return std::string(kLayers) + "." + std::to_string(index);
-}
+constexpr const char* kLayers = "layers";
+constexpr const char* kEmbedding = "embed_tokens.weight";
+constexpr const char* kFinalNorm = "norm.weight";
 
 Qwen3Config config_of_rank(Qwen3Config config, const TensorParallel& parallel) {
   check_qwen3_tensor_parallel(config, parallel);
@@ -43,7 +40,7 @@ Qwen3TextEncoder::Qwen3TextEncoder(const Qwen3Config& config, DTypeOf dtype_of, 
     : config_(config),
       parallel_(parallel),
       rank_config_(config_of_rank(config, parallel)),
-      embedding_{kEmbedding, dtype_of(kEmbedding), {config.vocabulary, config.hidden}},
+      embedding_{config.prefix + kEmbedding, dtype_of(config.prefix + kEmbedding), {config.vocabulary, config.hidden}},
       weights_(std::move(dtype_of), slices_of_rank(config, parallel)) {
   const std::int64_t needed = Qwen3Config::kHiddenStates.back();
   expects(config_.layers >= needed, "Qwen3TextEncoder: {} layers, {} needed", config_.layers, needed);
@@ -52,15 +49,22 @@ Qwen3TextEncoder::Qwen3TextEncoder(const Qwen3Config& config, DTypeOf dtype_of, 
     layers_.push_back(declare_layer(layer_name(i)));
     stack.units.push_back(StreamUnit{layer_name(i), "all", 0, weights_.take_groups()});
   }
-  plan_ = OffloadPlan{"text_encoder", {BlockList{kLayers}}, {std::move(stack)}, {}};
+  if (config_.norms_last_state()) final_norm_ = weights_.single(config_.prefix + kFinalNorm, {config_.hidden});
+  plan_ =
+      OffloadPlan{"text_encoder", {BlockList{config_.prefix + kLayers}}, {std::move(stack)}, weights_.take_groups()};
   plan_.validate();
 }
 
 std::vector<std::string> Qwen3TextEncoder::unused_tensors() const {
-  std::vector<std::string> names{"model.norm.weight", "lm_head.weight"};
+  std::vector<std::string> names{"lm_head.weight"};
+  if (final_norm_ == nullptr) names.push_back(config_.prefix + kFinalNorm);
   for (std::int64_t i = Qwen3Config::kHiddenStates.back(); i < config_.layers; ++i)
     names.push_back(layer_name(i) + ".");
   return names;
+}
+
+std::string Qwen3TextEncoder::layer_name(std::int64_t index) const {
+  return fmt::format("{}{}.{}", config_.prefix, kLayers, index);
 }
 
 Qwen3Layer Qwen3TextEncoder::declare_layer(const std::string& layer) {

@@ -23,8 +23,8 @@ struct Qwen3Layer {
 };
 
 /// The part of a Qwen3 text model that conditions FLUX.2: its layers up to the last hidden state that is read. Later
-/// layers, the final norm and the head are never loaded, and embeddings are gathered on the host, so nothing stays
-/// outside the streamed layers. Source: transformers, Qwen3Model.
+/// layers and the head are never loaded, the final norm only where no layer is left behind that state, and embeddings
+/// are gathered on the host. Source: transformers, Qwen3Model.
 class Qwen3TextEncoder {
  public:
   /// `dtype_of` is asked for every tensor once. Of a tensor-parallel group, parameters and plan are those of one rank;
@@ -39,6 +39,8 @@ class Qwen3TextEncoder {
   const OffloadPlan& plan() const noexcept { return plan_; }
   std::vector<Parameter*> parameters() { return weights_.parameters(); }
   const std::vector<Qwen3Layer>& layers() const noexcept { return layers_; }
+  /// [hidden], or null where the last hidden state is not normed.
+  const Parameter* final_norm() const noexcept { return final_norm_; }
 
   /// The embedding matrix, which stays on the host.
   const TensorSpec& embedding() const noexcept { return embedding_; }
@@ -46,6 +48,7 @@ class Qwen3TextEncoder {
   std::vector<std::string> unused_tensors() const;
 
  private:
+  std::string layer_name(std::int64_t index) const;
   Qwen3Layer declare_layer(const std::string& layer);
 
   Qwen3Config config_;
@@ -54,6 +57,7 @@ class Qwen3TextEncoder {
   TensorSpec embedding_;
   ModuleWeights weights_;
   std::vector<Qwen3Layer> layers_;
+  const Parameter* final_norm_ = nullptr;
   OffloadPlan plan_;
 };
 

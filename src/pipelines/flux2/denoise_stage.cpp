@@ -7,6 +7,9 @@
 namespace lamina {
 namespace {
 
+/// A transformer's timesteps are the scheduler's divided by this, however many those count.
+constexpr float kTimestepScale = 1000.0F;
+
 std::int64_t text_tokens() {
   return static_cast<std::int64_t>(kPromptLength);
 }
@@ -27,7 +30,8 @@ void DenoiseStage::lay_out(Arena& arena) {
   cos_ = arena.take(DType::f32, {all_tokens, config.head_dim / 2});
   sin_ = arena.take(DType::f32, {all_tokens, config.head_dim / 2});
   timesteps_ = arena.take(activations_dtype, {job_.steps, config.timestep_channels});
-  if (config.has_guidance) guidance_ = arena.take(activations_dtype, {1, config.timestep_channels});
+  if (job_.schedule.adds_noise)
+    step_noise_ = arena.take(DType::f32, {job_.steps * latent_tokens(), config.in_channels});
   modulation_.emplace(config, activations_dtype, arena);
   const Flux2Activations activations(model_.transformer(), all_tokens, activations_dtype, model_.groups(), arena);
   for (std::size_t branch = 0; branch < job_.branches; ++branch) {
@@ -50,11 +54,10 @@ void DenoiseStage::upload(StagingUploader& uploader) {
   upload_floats(uploader, rope.sin, sin_);
   for (std::int64_t step = 0; step < job_.steps; ++step)
     upload_floats(uploader,
-                  flux2_sinusoid(job_.schedule.sigmas[static_cast<std::size_t>(step)], config.timestep_channels),
+                  flux2_sinusoid(job_.schedule.timesteps[static_cast<std::size_t>(step)] / kTimestepScale,
+                                 config.timestep_channels),
                   timesteps_.slice(0, step, step + 1));
-  if (guidance_)
-    upload_floats(uploader, flux2_sinusoid(static_cast<float>(job_.guidance_scale), config.timestep_channels),
-                  *guidance_);
+  if (step_noise_) upload_floats(uploader, job_.step_noise, *step_noise_);
   for (std::size_t branch = 0; branch < texts_.size(); ++branch)
     upload_floats(uploader, job_.prompt_embeds[branch], texts_[branch]);
   if (job_.request.keep_tensors)
@@ -63,7 +66,7 @@ void DenoiseStage::upload(StagingUploader& uploader) {
 
 void DenoiseStage::begin(ops::OpContext& context) {
   if (model_tokens_.dtype() != tokens_.dtype()) ops::cast(context, tokens_, model_tokens_);
-  modulation_->compute(context, model_.transformer(), timesteps_.slice(0, step_, step_ + 1), guidance_);
+  modulation_->compute(context, model_.transformer(), timesteps_.slice(0, step_, step_ + 1));
   for (const Flux2Forward& branch : branches_) branch.begin(context);
 }
 
@@ -76,10 +79,19 @@ void DenoiseStage::finish(ops::OpContext& context) {
   const TensorView velocity = branches_.front().velocity();
   if (job_.uses_guidance_branches())
     ops::guide(context, velocity, branches_.back().velocity(), static_cast<float>(job_.guidance_scale), velocity);
-  const auto step = static_cast<std::size_t>(step_);
-  ops::euler_step(context, velocity, job_.schedule.sigmas[step + 1] - job_.schedule.sigmas[step], latents());
+  step(context, velocity);
   if (step_download_) step_download_->copy_async(context.stream(), latents(), step_ * latents().shape().elements());
   ++step_;
+}
+
+void DenoiseStage::step(ops::OpContext& context, const TensorView& velocity) const {
+  const float now = job_.schedule.sigmas[static_cast<std::size_t>(step_)];
+  const float next = job_.schedule.sigmas[static_cast<std::size_t>(step_) + 1];
+  if (!step_noise_) return ops::euler_step(context, velocity, next - now, latents());
+  // To the picture behind the noise, then back to the next level: picture + next * (noise - picture).
+  ops::euler_step(context, velocity, -now, latents());
+  const TensorView noise = step_noise_->slice(0, step_ * latent_tokens(), (step_ + 1) * latent_tokens());
+  ops::guide(context, noise, latents(), next, latents());
 }
 
 std::size_t DenoiseStage::result_bytes() const {

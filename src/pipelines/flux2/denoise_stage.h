@@ -30,6 +30,8 @@ class DenoiseStage final : public Stage, private PassMember {
   void begin(ops::OpContext& context) override;
   void run_unit(std::size_t unit, ops::OpContext& context) override;
   void finish(ops::OpContext& context) override;
+  /// Takes the latents from one noise level to the next.
+  void step(ops::OpContext& context, const TensorView& velocity) const;
 
   std::int64_t latent_tokens() const { return job_.grid.tokens(); }
   /// The rows of `tokens_` that are denoised; those of reference pictures stay behind them.
@@ -44,9 +46,9 @@ class DenoiseStage final : public Stage, private PassMember {
   TensorView model_tokens_;  ///< the same as the transformer reads them: a copy, unless activations are f32
   TensorView cos_;
   TensorView sin_;
-  TensorView timesteps_;                ///< [steps, timestep channels]
-  std::optional<TensorView> guidance_;  ///< [1, timestep channels]
-  std::vector<TensorView> texts_;       ///< per branch
+  TensorView timesteps_;                  ///< [steps, timestep channels]
+  std::optional<TensorView> step_noise_;  ///< [steps x latent tokens, channels] f32
+  std::vector<TensorView> texts_;         ///< per branch
   std::optional<Flux2Modulation> modulation_;
   std::vector<Flux2Forward> branches_;
   FloatDownload download_;                      ///< the last latents

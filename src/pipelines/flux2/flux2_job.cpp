@@ -15,10 +15,6 @@ constexpr std::int64_t kDistilledSteps = 4;
 constexpr std::int64_t kBaseSteps = 50;
 constexpr double kBaseGuidance = 4.0;
 
-bool embeds_guidance(const Flux2Model& model) {
-  return model.transformer().config().has_guidance;
-}
-
 void decide_guidance(const Flux2Model& model, Flux2Job& job) {
   const auto asked = job.request.guidance_scale;
   if (asked && !(*asked >= 0 && *asked <= 100))
@@ -30,7 +26,7 @@ void decide_guidance(const Flux2Model& model, Flux2Job& job) {
     return;
   }
   job.guidance_scale = asked.value_or(kBaseGuidance);
-  if (job.guidance_scale > 1 || embeds_guidance(model)) return;
+  if (job.guidance_scale > 1) return;
   if (job.guidance_scale < 1)
     job.notes.push_back(fmt::format("guidance-scale {} is taken as 1: guidance begins above 1", job.guidance_scale));
   job.guidance_scale = 1;
@@ -39,7 +35,7 @@ void decide_guidance(const Flux2Model& model, Flux2Job& job) {
 /// Generators of PyTorch on the CPU use no more of a seed.
 void decide_seed(Flux2Job& job) {
   const std::uint64_t used = job.request.seed & 0xFFFFFFFFU;
-  if (used == job.request.seed || job.gives_noise()) return;
+  if (used == job.request.seed || job.gives_noise() || job.request.generator_device != GeneratorDevice::cpu) return;
   job.notes.push_back(
       fmt::format("seed {} draws the noise of seed {}: only its low 32 bits count", job.request.seed, used));
   job.request.seed = used;
@@ -67,9 +63,16 @@ void decide_size(const Flux2Model& model, Flux2Job& job) {
   job.grid = model.geometry().grid(job.height, job.width);
 }
 
-void decide_branches(const Flux2Model& model, Flux2Job& job) {
-  const bool embeds_guidance = model.transformer().config().has_guidance;
-  job.branches = job.guidance_scale > 1 && !embeds_guidance ? 2 : 1;
+void decide_steps(const Flux2Model& model, Flux2Job& job) {
+  const auto given = static_cast<std::int64_t>(job.request.sigmas.size());
+  const std::int64_t standard = model.is_distilled() ? kDistilledSteps : kBaseSteps;
+  job.steps = job.request.num_inference_steps.value_or(given > 0 ? given : standard);
+  if (job.steps < 1) fail(ErrorCode::invalid_argument, "num_inference_steps {}: at least 1 is expected", job.steps);
+}
+
+DType decide_noise_dtype(const Flux2Model& model, NoiseDType asked) {
+  if (asked == NoiseDType::automatic) return model.weights_dtype();
+  return asked == NoiseDType::bfloat16 ? DType::bf16 : DType::f32;
 }
 
 void tokenize(const Flux2Model& model, Flux2Job& job) {
@@ -107,26 +110,34 @@ std::vector<float> given_noise(const InputTensor& noise, const Shape& shape) {
   return noise.values;
 }
 
-std::vector<float> noise_of(const GenerateRequest& request, const Shape& shape) {
+/// Given, or the generator's first draw.
+std::vector<float> noise_of(const GenerateRequest& request, const Shape& shape, DType dtype,
+                            NoiseGenerator& generator) {
   if (request.noise && !request.noise_file.empty())
     fail(ErrorCode::invalid_argument, "noise and a noise file exclude each other");
   if (request.noise) return given_noise(*request.noise, shape);
   if (!request.noise_file.empty()) return read_noise_file(request.noise_file, shape);
-  const DType dtype = request.noise_dtype == NoiseDType::bfloat16 ? DType::bf16 : DType::f32;
-  return torch_randn(request.seed, static_cast<std::size_t>(shape.elements()), dtype);
+  return generator.draw(static_cast<std::size_t>(shape.elements()), dtype);
 }
 
-/// Noise is drawn as [1, channels, rows, columns]; tokens are [rows * columns, channels].
+/// The initial noise is drawn as [1, channels, rows, columns], tokens are [rows * columns, channels]; what steps add is
+/// drawn as tokens, in float32. Source: Flux2KleinPipeline and FlowMatchEulerDiscreteScheduler of diffusers.
 void draw_noise(const Flux2Model& model, Flux2Job& job) {
   const std::int64_t channels = model.transformer().config().in_channels;
   const std::int64_t tokens = job.grid.tokens();
   const Shape shape{1, channels, job.grid.rows, job.grid.columns};
-  const std::vector<float> drawn = noise_of(job.request, shape);
+  const auto count = static_cast<std::size_t>(shape.elements());
+  NoiseGenerator generator(job.request.generator_device, job.request.seed);
+  const std::vector<float> drawn = noise_of(job.request, shape, job.noise_dtype, generator);
   job.noise.resize(drawn.size());
   for (std::int64_t channel = 0; channel < channels; ++channel)
     for (std::int64_t token = 0; token < tokens; ++token)
       job.noise[static_cast<std::size_t>(token * channels + channel)] =
           drawn[static_cast<std::size_t>(channel * tokens + token)];
+  for (std::int64_t step = 0; job.schedule.adds_noise && step < job.steps; ++step) {
+    const std::vector<float> added = generator.draw(count, DType::f32);
+    job.step_noise.insert(job.step_noise.end(), added.begin(), added.end());
+  }
 }
 
 }  // namespace
@@ -143,12 +154,12 @@ Flux2Job Flux2Job::plan(const Flux2Model& model, const GenerateRequest& request)
   if (job.makes_image()) model.vae_config();  // refuses a model without a VAE before anything runs
   decide_guidance(model, job);
   decide_seed(job);
-  job.steps = request.num_inference_steps.value_or(model.is_distilled() ? kDistilledSteps : kBaseSteps);
-  if (job.steps < 1) fail(ErrorCode::invalid_argument, "num_inference_steps {}: at least 1 is expected", job.steps);
+  decide_steps(model, job);
   decide_references(model, job);
   decide_size(model, job);
-  job.schedule = model.scheduler().schedule(job.grid.tokens(), job.steps);
-  decide_branches(model, job);
+  job.schedule = model.scheduler().schedule(job.grid.tokens(), job.steps, request.sigmas);
+  job.branches = job.guidance_scale > 1 ? 2 : 1;
+  job.noise_dtype = decide_noise_dtype(model, request.noise_dtype);
   if (gives_embeddings(request)) {
     job.prompt_embeds = prompt_embeddings(request, model.transformer().config().text_channels, job.branches);
   } else {

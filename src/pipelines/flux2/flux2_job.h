@@ -33,7 +33,9 @@ struct Flux2Job {
   std::size_t branches = 1;
   std::vector<PromptTokens> prompts;  ///< per branch; none where the request gives embeddings
   std::vector<Flux2Reference> references;
-  std::vector<float> noise;  ///< [grid.tokens, packed channels]
+  DType noise_dtype = DType::f32;
+  std::vector<float> noise;       ///< [grid.tokens, packed channels]
+  std::vector<float> step_noise;  ///< [steps, grid.tokens, packed channels], where the schedule adds noise
   std::vector<std::string> notes;
 
   /// Per branch [tokens, text channels], from the request or the encode stage.

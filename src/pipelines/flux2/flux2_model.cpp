@@ -11,6 +11,7 @@
 #include "models/flux2/flux2_loras.h"
 #include "models/flux2/flux2_stored_forms.h"
 #include "models/qwen3/qwen3_inputs.h"
+#include "pipelines/chat_template.h"
 #include "pipelines/flux2/flux2_ranks.h"
 #include "pipelines/flux2/flux2_tensors.h"
 #include "weights/coverage.h"
@@ -28,14 +29,23 @@ DTypeOf dtypes_of(const Checkpoint& checkpoint) {
   return [&checkpoint](std::string_view name) { return checkpoint.weight_dtype_of(name); };
 }
 
+/// transformers writes a Qwen3Model without the prefix that its Qwen3ForCausalLM has.
 Qwen3TextEncoder read_encoder(const ConfigReader& file, const Checkpoint& checkpoint, const Communicator* group) {
-  const Qwen3Config config = Qwen3Config::read(file);
+  Qwen3Config config = Qwen3Config::read(file);
+  if (checkpoint.find("embed_tokens.weight") != nullptr) config.prefix = "";
   return {config, dtypes_of(checkpoint), text_encoder_part(file, config, group)};
 }
 
 /// The ranks that divide the text encoder; null: it is whole.
 Communicator* text_encoder_group_of(const PipelineOptions& options) {
   return options.text_encoder_tensor_parallel ? options.groups.tensor : nullptr;
+}
+
+/// The klein pipeline gives a transformer no guidance, not even one with an embedder for it: it runs two branches.
+Flux2Config read_klein_config(const ConfigReader& file) {
+  Flux2Config config = Flux2Config::read(file);
+  config.has_guidance = false;
+  return config;
 }
 
 std::size_t degree_of(const TensorParallel& part) {
@@ -53,12 +63,25 @@ std::vector<LoraFile> read_loras(const std::vector<Lora>& loras) {
   return files;
 }
 
-void check_component(const Checkpoint& checkpoint, const WeightDemand& demand) {
+/// A tensor of a block that nothing reads belongs to a block that the configuration leaves out, or to blocks of another
+/// kind; without it the picture would be another one.
+void refuse_unread_blocks(const Checkpoint& checkpoint, const std::vector<BlockList>& lists,
+                          const std::vector<std::string>& unused) {
+  for (const std::string& tensor : unused)
+    for (const BlockList& list : lists)
+      if (tensor.starts_with(list.name + "."))
+        fail(ErrorCode::incompatible,
+             "{}: tensor {} belongs to a block, and the model that config.json describes has no use for it",
+             checkpoint.path().string(), excerpt(tensor));
+}
+
+void check_component(const Checkpoint& checkpoint, const std::vector<BlockList>& lists, const WeightDemand& demand) {
   const std::vector<std::string> unused = check_coverage(checkpoint, demand);
-  if (!unused.empty())
-    spdlog::warn("{}: {} not used, the first is {}", checkpoint.path().string(),
-                 unused.size() == 1 ? "1 tensor is" : fmt::format("{} tensors are", unused.size()),
-                 excerpt(unused.front()));
+  if (unused.empty()) return;
+  refuse_unread_blocks(checkpoint, lists, unused);
+  spdlog::warn("{}: {} not used, the first is {}", checkpoint.path().string(),
+               unused.size() == 1 ? "1 tensor is" : fmt::format("{} tensors are", unused.size()),
+               excerpt(unused.front()));
 }
 
 void warn_of_dtype(const ModelFolder& folder, std::string_view component, const Checkpoint& checkpoint) {
@@ -70,7 +93,9 @@ void warn_of_dtype(const ModelFolder& folder, std::string_view component, const 
 Flux2Model::Text::Text(const ModelFolder& folder, const PipelineOptions& options)
     : checkpoint(Checkpoint::open(folder.component_path("text_encoder"), "model", options.variant)),
       encoder(read_encoder(read_config(folder, "text_encoder"), checkpoint, text_encoder_group_of(options))) {
-  if (folder.find("tokenizer") != nullptr) tokenizer = Tokenizer::load(folder.component_path("tokenizer"));
+  if (folder.find("tokenizer") == nullptr) return;
+  tokenizer = Tokenizer::load(folder.component_path("tokenizer"));
+  check_chat_template(folder.component_path("tokenizer"));
 }
 
 Flux2Model::Vae::Vae(const ModelFolder& folder, const std::string& variant)
@@ -91,7 +116,7 @@ Flux2Model::Flux2Model(const ModelFolder& folder, const PipelineOptions& options
       text_encoder_group_(text_encoder_group_of(options)),
       scheduler_(FlowMatchScheduler::load(folder.component_path("scheduler"))),
       transformer_checkpoint_(open_transformer(folder, options)),
-      transformer_config_(Flux2Config::read(read_config(folder, "transformer"))),
+      transformer_config_(read_klein_config(read_config(folder, "transformer"))),
       transformer_stored_as_(flux2_stored_forms(transformer_config_, transformer_checkpoint_)),
       transformer_(transformer_config_, flux2_dtypes(transformer_checkpoint_, transformer_stored_as_),
                    transformer_part(read_config(folder, "transformer"), transformer_config_, groups_)) {
@@ -137,6 +162,12 @@ std::size_t Flux2Model::index_of(Part part) const {
 
 void Flux2Model::fail_missing(std::string_view component, std::string_view what_for) const {
   fail(ErrorCode::not_found, "{}: the model has no component '{}', which {}", path_.string(), component, what_for);
+}
+
+DType Flux2Model::weights_dtype() const {
+  std::map<DType, std::int64_t> elements;
+  for (const TensorSpec& tensor : checkpoint_tensors(transformer_)) elements[tensor.dtype] += tensor.shape.elements();
+  return std::ranges::max_element(elements, {}, [](const auto& entry) { return entry.second; })->first;
 }
 
 const Flux2Model::Text& Flux2Model::text() const {
@@ -192,13 +223,16 @@ void Flux2Model::check_configurations(const ModelFolder& folder) const {
 
 void Flux2Model::check_tensors() const {
   if (text_)
-    check_component(text_->checkpoint,
+    check_component(text_->checkpoint, text_->encoder.plan().lists,
                     {"text_encoder", checkpoint_tensors(text_->encoder), text_->encoder.unused_tensors(), {}});
-  check_component(transformer_checkpoint_,
-                  {"transformer", checkpoint_tensors(transformer_), {}, transformer_stored_as_});
+  check_component(transformer_checkpoint_, transformer_.plan().lists,
+                  {"transformer",
+                   checkpoint_tensors(transformer_),
+                   {"time_guidance_embed.guidance_embedder."},
+                   transformer_stored_as_});
   if (!vae_) return;
   const std::vector<std::string> known_unused{"bn.num_batches_tracked"};
-  check_component(vae_->checkpoint,
+  check_component(vae_->checkpoint, {},
                   {"vae",
                    checkpoint_tensors(vae_->config, vae_->encoder, vae_->decoder, dtypes_of(vae_->checkpoint)),
                    known_unused,

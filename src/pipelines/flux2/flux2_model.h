@@ -40,6 +40,8 @@ class Flux2Model {
   bool is_distilled() const noexcept { return is_distilled_; }
   /// Dtype of the activations on the device.
   DType activations() const noexcept { return activations_; }
+  /// Dtype in which most of the transformer's weights are kept.
+  DType weights_dtype() const;
   VaeTiling vae_tiling() const noexcept { return vae_tiling_; }
   const std::vector<Lora>& loras() const noexcept { return loras_; }
   const Tokenizer& tokenizer() const;

@@ -1,5 +1,6 @@
 #include "pipelines/flux2/flux2_pipeline.h"
 
+#include <fmt/ranges.h>
 #include <zlib.h>
 
 #include <algorithm>
@@ -91,12 +92,14 @@ class Flux2Generation final : public Generation {
         {"guidance_scale", fmt::format("{}", job_.guidance_scale)}};
     if (job_.uses_guidance_branches() && !request.negative_prompt.empty() && !job_.prompts.empty())
       settings.insert(settings.begin() + 1, {"negative_prompt", request.negative_prompt});
-    if (!job_.gives_noise()) {
+    if (!request.sigmas.empty()) settings.emplace_back("sigmas", fmt::format("{}", fmt::join(request.sigmas, ", ")));
+    if (job_.gives_noise()) settings.emplace_back("noise", checksum(job_.noise));
+    if (!job_.gives_noise() || job_.schedule.adds_noise) {
       settings.emplace_back("seed", std::to_string(request.seed));
-      settings.emplace_back("noise_dtype", request.noise_dtype == NoiseDType::bfloat16 ? "bfloat16" : "float32");
-    } else {
-      settings.emplace_back("noise", checksum(job_.noise));
+      settings.emplace_back("generator_device", request.generator_device == GeneratorDevice::cuda ? "cuda" : "cpu");
     }
+    if (!job_.gives_noise())
+      settings.emplace_back("noise_dtype", job_.noise_dtype == DType::bf16 ? "bfloat16" : "float32");
     for (std::size_t i = 0; i < job_.references.size(); ++i)
       settings.emplace_back(fmt::format("reference_image_{}", i + 1), checksum(job_.references[i].image.values));
     for (std::size_t i = 0; i < model_.loras().size(); ++i) {

@@ -174,9 +174,8 @@ SynthesisPlan plan_flux2_synthesis(const SynthesisRequest& request) {
   SynthesisPlan plan;
   for (const std::string_view name : chosen_components(request.components))
     plan.components.push_back(make_component(name, config_of(request.size, name)));
-  // Models that embed guidance take one; without that, the distilled kind is the one that is published most.
-  const bool embeds_guidance = Flux2Config::read(config_of(request.size, "transformer")).has_guidance;
-  plan.index = {{"_class_name", "Flux2KleinPipeline"}, {"is_distilled", !embeds_guidance}};
+  // The distilled kind is the one that is published most.
+  plan.index = {{"_class_name", "Flux2KleinPipeline"}, {"is_distilled", true}};
   plan.scheduler_class = "FlowMatchEulerDiscreteScheduler";
   plan.scheduler_config = scheduler_config();
   return plan;

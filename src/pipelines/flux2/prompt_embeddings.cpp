@@ -39,7 +39,10 @@ std::vector<float> read_embeddings(const Checkpoint& checkpoint, const char* nam
   if (found == nullptr)
     fail(ErrorCode::not_found, "{}: there is no tensor '{}'{}", checkpoint.path().string(), name,
          name == kTensors[1] ? ", which guidance needs; a guidance scale of 1 does without" : "");
-  std::vector<float> values = read_floats(checkpoint, {name, found->dtype, shape});
+  // A batch of one, as pipelines give it, is as good.
+  const bool is_batch = found->shape.rank() == 3 && found->shape[0] == 1;
+  std::vector<float> values =
+      read_floats(checkpoint, {name, found->dtype, is_batch ? Shape{1, shape[0], shape[1]} : shape});
   check_finite(values, fmt::format("{}: tensor {}", checkpoint.path().string(), name));
   return values;
 }
