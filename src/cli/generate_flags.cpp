@@ -5,6 +5,8 @@ namespace lamina {
 InputFiles inputs_of(const GenerateFlags& flags) {
   InputFiles inputs;
   inputs.add("the model", flags.engine.config.model);
+  inputs.add("--transformer", flags.engine.config.transformer_file);
+  for (const Lora& lora : flags.engine.parsed().loras) inputs.add("--lora", lora.file);
   inputs.add("--prompts", flags.prompts);
   inputs.add("--prompt-embeds", flags.prompt_embeds);
   inputs.add("--noise", flags.request.noise_file);
