@@ -115,8 +115,7 @@ void open_checkpoint(benchmark::State& state) {
 
 void plan_weights(benchmark::State& state) {
   const std::unique_ptr<Pipeline> pipeline = open_pipeline(ModelFolder::open(klein_4b()));
-  const auto transformer = std::ranges::find_if(pipeline->parts(), &ModelPart::is_transformer);
-  for (auto _ : state) benchmark::DoNotOptimize(plan_host_weights(*transformer, {.stream = true}));
+  for (auto _ : state) benchmark::DoNotOptimize(plan_host_weights(pipeline->parts(), {.stream = true}));
 }
 
 void inspect_klein_4b(benchmark::State& state) {

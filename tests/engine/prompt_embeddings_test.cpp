@@ -122,10 +122,10 @@ TEST(PromptEmbeddings, AreRefusedByFileAndTensor) {
        ErrorCode::incompatible,
        {"shape", "prompt_embeds", "[512, 64]", "[512, 192]"}},
       {[&](auto& r) {
-         r.prompt_embeds_file = file_of("dtype", DType::f16, {512, 192});
+         r.prompt_embeds_file = file_of("dtype", DType::i16, {512, 192});
        },
        ErrorCode::not_implemented,
-       {"dtype", "prompt_embeds", "F16"}},
+       {"dtype", "prompt_embeds", "I16"}},
       {[&](auto& r) {
          r.prompt_embeds_file = file_of("nan", DType::f32, {512, 192});
        },

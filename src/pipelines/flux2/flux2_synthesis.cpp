@@ -51,7 +51,7 @@ Json transformer_config(const Size& size) {
           {"timestep_guidance_channels", 256}};
 }
 
-/// Of the layers that are read alone.
+/// The checkpoint holds the layers that are read.
 Json text_encoder_config(const Size& size) {
   return {{"architectures", {"Qwen3ForCausalLM"}},
           {"attention_bias", false},
@@ -63,7 +63,7 @@ Json text_encoder_config(const Size& size) {
           {"max_position_embeddings", 40960},
           {"model_type", "qwen3"},
           {"num_attention_heads", 32},
-          {"num_hidden_layers", Qwen3Config::kHiddenStates.back()},
+          {"num_hidden_layers", 36},
           {"num_key_value_heads", 8},
           {"rms_norm_eps", 1e-6},
           {"rope_theta", 1000000},
