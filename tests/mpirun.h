@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include <array>
-#include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -25,7 +25,9 @@ class Mpirun {
   Mpirun(std::size_t processes, std::vector<std::string> command, bool recovers) {
     arguments_ = {LAMINA_MPIRUN, "--oversubscribe", "--bind-to", "none", "-np", std::to_string(processes)};
     if (recovers) {
-      const std::string script = R"("$@"; code=$?; echo "process $OMPI_COMM_WORLD_RANK exits with $code"; exit $code)";
+      // mpirun may lose what a process printed last before another one ends badly, so all print past it.
+      const std::string script = R"(exec >>"$LAMINA_MPIRUN_OUTPUT" 2>&1; "$@"; code=$?; )"
+                                 R"(echo "process $OMPI_COMM_WORLD_RANK exits with $code"; exit $code)";
       arguments_.insert(arguments_.end(), {"--enable-recovery", "sh", "-c", script, "sh"});
     }
     arguments_.insert(arguments_.end(), command.begin(), command.end());
@@ -39,22 +41,24 @@ class Mpirun {
     int status = 0;
     ::waitpid(child_, &status, 0);
     MpiRun run{WIFEXITED(status) ? WEXITSTATUS(status) : -1, {}};
-    std::rewind(output_);
     std::array<char, 4096> buffer{};
-    while (const std::size_t count = std::fread(buffer.data(), 1, buffer.size(), output_))
-      run.text.append(buffer.data(), count);
-    std::fclose(output_);
+    ::lseek(output_, 0, SEEK_SET);
+    for (ssize_t count = 0; (count = ::read(output_, buffer.data(), buffer.size())) > 0;)
+      run.text.append(buffer.data(), static_cast<std::size_t>(count));
+    ::close(output_);
+    ::unlink(path_.c_str());
     return run;
   }
 
  private:
   void start() {
-    output_ = std::tmpfile();
+    output_ = ::mkostemp(path_.data(), O_APPEND);
     child_ = ::fork();
     if (child_ != 0) return;
     ::dup2(::open("/dev/null", O_RDONLY), STDIN_FILENO);
-    ::dup2(::fileno(output_), STDOUT_FILENO);
-    ::dup2(::fileno(output_), STDERR_FILENO);
+    ::dup2(output_, STDOUT_FILENO);
+    ::dup2(output_, STDERR_FILENO);
+    ::setenv("LAMINA_MPIRUN_OUTPUT", path_.c_str(), 1);
     for (const char* variable : {"OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"})
       ::setenv(variable, "1", 1);
     ::setenv("LSAN_OPTIONS", "detect_leaks=0", 1);  // Open MPI does not free all of its memory
@@ -66,7 +70,8 @@ class Mpirun {
   }
 
   std::vector<std::string> arguments_;
-  std::FILE* output_ = nullptr;
+  std::string path_ = std::filesystem::temp_directory_path() / "lamina-mpirun-XXXXXX";
+  int output_ = -1;
   pid_t child_ = -1;
 };
 
