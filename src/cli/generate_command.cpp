@@ -117,7 +117,7 @@ void add_request_flags(CLI::App& command, GenerateFlags& flags) {
 }
 
 void add_output_flags(CLI::App& command, GenerateFlags& flags) {
-  command.add_option("--output", flags.output, "The PNG to write")->required();
+  command.add_option("--output", flags.output, "The PNG to write")->required()->check(check_file_name);
   command
       .add_option("--save-tensors", flags.save_tensors,
                   "Write prompt_embeds, latents of every step and the image as safetensors")

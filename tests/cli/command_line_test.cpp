@@ -97,7 +97,7 @@ TEST_F(Cli, AValueThatIsMissingIsEmptyNotTheNextFlag) {
       run_lamina({"generate", kModel, "--prompt=", "--enable-distributed-layerwise-offload", "--num-inference-steps=1",
                   "--height=32", "--width=32", "--output", file("x.png"), "--report", file("x.json")});
   ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
-  EXPECT_EQ(read_json_file(file("x.json")).at("offload"), "dlo");
+  EXPECT_EQ(read_json_file(file("x.json")).at("configuration").at("offload"), "dlo");
   EXPECT_EQ(read_json_file(file("x.json")).at("settings").at("prompt"), "");
   expect_refused(run_lamina(generate({"--output", file("y.png"), "--seed=", "--report", file("y.json")})), {"--seed"});
   expect_refused(run_lamina(generate({"--output=", "--seed", "3"})), {"--output"});
