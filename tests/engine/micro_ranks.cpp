@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "engine/engine_fixture.h"
+#include "engine/own_checkpoint.h"
 #include "pipelines/registry.h"
 #include "test_data.h"
 #include "weights/model_folder.h"
@@ -12,6 +13,15 @@
 namespace lamina::test {
 
 namespace fs = std::filesystem;
+
+namespace {
+
+/// Whether a tensor belongs to block `count` of the list or a later one.
+bool is_beyond(const std::string& tensor, const std::string& list, int count) {
+  return tensor.starts_with(list + ".") && std::stoi(tensor.substr(list.size() + 1)) >= count;
+}
+
+}  // namespace
 
 fs::path micro_transformer(const fs::path& folder, int double_blocks, int single_blocks) {
   const fs::path model = folder / ("micro-" + std::to_string(double_blocks) + "-" + std::to_string(single_blocks));
@@ -25,8 +35,12 @@ fs::path micro_transformer(const fs::path& folder, int double_blocks, int single
   config["num_layers"] = double_blocks;
   config["num_single_layers"] = single_blocks;
   std::ofstream(model / "transformer" / "config.json") << config;
-  fs::create_symlink(fixtures / "micro_model.safetensors",
-                     model / "transformer" / "diffusion_pytorch_model.safetensors");
+  OwnedTensors tensors = tensors_of(Checkpoint::open_file(fixtures / "micro_model.safetensors"));
+  std::erase_if(tensors, [&](const OwnedTensor& tensor) {
+    return is_beyond(tensor.spec.name, "transformer_blocks", double_blocks) ||
+           is_beyond(tensor.spec.name, "single_transformer_blocks", single_blocks);
+  });
+  write_file(model / "transformer" / kTransformerFile, tensors);
   return model;
 }
 

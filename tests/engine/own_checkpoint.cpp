@@ -5,21 +5,23 @@
 
 #include "base/file.h"
 #include "engine/engine_fixture.h"
-#include "weights/checkpoint.h"
 #include "weights/safetensors_writer.h"
 
 namespace lamina::test {
 
 namespace fs = std::filesystem;
 
-OwnedTensors demo_transformer() {
-  const Checkpoint checkpoint = Checkpoint::open(tiny_shapes() / "transformer", "diffusion_pytorch_model");
+OwnedTensors tensors_of(const Checkpoint& checkpoint) {
   OwnedTensors tensors;
   for (const TensorSpec& spec : checkpoint.tensors()) {
     const std::byte* data = checkpoint.view(spec).data();
     tensors.push_back({spec, {data, data + spec.size_bytes()}});
   }
   return tensors;
+}
+
+OwnedTensors demo_transformer() {
+  return tensors_of(Checkpoint::open(tiny_shapes() / "transformer", "diffusion_pytorch_model"));
 }
 
 void write_file(const fs::path& path, const OwnedTensors& tensors) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tensor/tensor_spec.h"
+#include "weights/checkpoint.h"
 
 namespace lamina::test {
 
@@ -20,6 +21,7 @@ struct OwnedTensor {
 };
 using OwnedTensors = std::vector<OwnedTensor>;
 
+OwnedTensors tensors_of(const Checkpoint& checkpoint);
 OwnedTensors demo_transformer();
 /// Removes a tensor and returns it; throws where there is none of that name.
 OwnedTensor take(OwnedTensors& tensors, const std::string& name);
