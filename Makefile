@@ -7,7 +7,8 @@ PRESET ?= release
 LAMINA := build/release/src/cli/lamina
 
 .DEFAULT_GOAL := build
-.PHONY: help build demo test check check-cuda sanitize bench format clean deps check-deps
+.PHONY: help build demo test bench format clean deps check-deps sanitize
+.PHONY: check check-layout check-build check-slow check-unit check-cuda asan-build asan-test tsan-build tsan-test
 
 help:
 	@echo 'make            build Lamina in build/release'
@@ -35,22 +36,37 @@ demo: deps
 test: build
 	ctest --preset $(PRESET)
 
-check: check-deps
+check: check-layout check-build check-slow check-unit
+
+check-layout: check-deps
 	tools/check_format.sh
 	tools/check_includes.py --self-test
 	tools/check_includes.py
-	$(MAKE) build PRESET=dev
+
+check-build: deps
+	cmake --preset dev
+	cmake --build --preset dev
+
+check-slow: check-build
 	ctest --preset dev-slow
+
+check-unit: check-build
 	ctest --preset dev
 
+# With the flags of dev, so that what knows nothing of CUDA comes from the compiler's cache.
 check-cuda: deps
-	cmake --preset cuda
-	cmake --build --preset cuda --target lamina_cli gpu_tests lamina_device_cuda_tests lamina_cli_tests
-	ctest --preset cuda --tests-regex '^(device_cuda|cli)\.'
+	cmake --preset dev-cuda
+	cmake --build --preset dev-cuda
+	ctest --preset dev-cuda
 
-sanitize:
-	$(MAKE) test PRESET=asan
-	$(MAKE) test PRESET=tsan
+sanitize: asan-test tsan-test
+
+asan-build tsan-build: %-build: deps
+	cmake --preset $*
+	cmake --build --preset $*
+
+asan-test tsan-test: %-test: %-build
+	ctest --preset $*
 
 bench: deps
 	cmake --preset release

@@ -42,9 +42,8 @@ function(lamina_test name)
   endif()
   add_executable(lamina_${name}_tests ${arg_SOURCES})
   target_include_directories(lamina_${name}_tests PRIVATE ${PROJECT_SOURCE_DIR}/tests)
-  target_link_libraries(lamina_${name}_tests PRIVATE ${arg_LIBS} lamina_build_flags GTest::gmock GTest::gtest_main)
-  target_compile_definitions(lamina_${name}_tests PRIVATE
-    LAMINA_FIXTURES_DIR="${PROJECT_SOURCE_DIR}/tests/fixtures" LAMINA_MODELS_DIR="${PROJECT_SOURCE_DIR}/models")
+  target_link_libraries(lamina_${name}_tests PRIVATE
+    ${arg_LIBS} lamina_test_data lamina_build_flags GTest::gmock GTest::gtest_main)
   if(arg_LABEL MATCHES "gpu$")
     set_target_properties(lamina_${name}_tests PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/gpu_tests)
     if(NOT TARGET gpu_tests)

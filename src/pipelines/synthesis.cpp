@@ -16,12 +16,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Family {
+struct Synthesizer {
   std::string_view name;
   SynthesisPlan (*plan)(const SynthesisRequest& request);
 };
 
-constexpr std::array<Family, 1> kFamilies{{{"flux2", &plan_flux2_synthesis}}};
+constexpr std::array<Synthesizer, 1> kSynthesizers{{{"flux2", &plan_flux2_synthesis}}};
 
 void write_json(const fs::path& path, const Json& json) {
   const std::string text = json.dump(2) + "\n";
@@ -66,7 +66,7 @@ std::size_t SynthesisPlan::weight_bytes() const {
 
 SynthesisPlan plan_synthesis(const SynthesisRequest& request) {
   std::string known;
-  for (const Family& family : kFamilies) {
+  for (const Synthesizer& family : kSynthesizers) {
     if (family.name == request.family) return family.plan(request);
     known += known.empty() ? "" : ", ";
     known += family.name;

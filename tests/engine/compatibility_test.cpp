@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "base/expect_error.h"
+#include "test_data.h"
 
 namespace lamina {
 namespace {
@@ -17,7 +18,7 @@ using ::testing::Contains;
 using testing::expect_error;
 using ::testing::HasSubstr;
 
-const std::filesystem::path kDocument = std::filesystem::path(LAMINA_FIXTURES_DIR) / "../../docs/compatibility.md";
+const std::filesystem::path kDocument = test_data::docs() / "compatibility.md";
 
 /// Sets a feature, and the features without which it has no effect.
 void set(EngineConfig& config, Feature feature) {
