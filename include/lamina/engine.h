@@ -66,20 +66,17 @@ struct Health {
   explicit operator bool() const noexcept { return ok; }
 };
 
-/// Loads one model once and makes pictures with it until it is drained or destroyed. Requests come and go at any time;
-/// several may run together (`ParallelConfig`). Threads of the engine do all the work, and block when there is none.
+/// Loads one model once and makes pictures with it, one request after the other in their order, until it is drained or
+/// destroyed. Requests come and go at any time; a thread of the engine does the work, and blocks when there is none.
 /// Every function is thread safe; moving and destroying the engine are not.
 ///
-/// A request that fails for its own values, or is cancelled, changes no byte of another. A fault of a device or of
-/// another process ends all requests with its reason, and the engine takes no more.
-///
-/// Where a launcher started several processes, each makes an engine of the same configuration: requests enter in the
-/// first one, the others call `serve`.
+/// A request that fails for its own values, or is cancelled, changes no byte of another. A fault of the device ends all
+/// requests with its reason, and the engine takes no more.
 class Engine {
  public:
   /// Validates the configuration whole, opens and checks the checkpoint, then sets up the devices. What loading needs
   /// of host memory is known beforehand: where a limit is below, out_of_host_memory is thrown before anything is
-  /// loaded.
+  /// loaded. Several ranks (`EngineConfig::parallel`) are not_implemented here; the command runs them.
   explicit Engine(const EngineConfig& config);
   Engine(Engine&&) noexcept;
   Engine& operator=(Engine&&) noexcept;
@@ -101,11 +98,6 @@ class Engine {
   /// Takes no more requests, waits until those it has are over, and stops. What is open at the deadline is cancelled.
   /// Whether all came to their end by themselves.
   bool drain(std::chrono::milliseconds deadline);
-
-  /// Whether requests enter here: in the first process, or the only one.
-  bool is_first_process() const noexcept;
-  /// In the other processes: blocks until the first one stops. Throws the fault with which the ranks ended.
-  void serve();
 
   /// What of the configuration has no effect, and why, one sentence each.
   const std::vector<std::string>& notes() const;

@@ -33,27 +33,12 @@ struct RequestStatus {
   std::size_t pictures_asked = 1;  ///< GenerateRequest::num_images_per_prompt
 };
 
-/// A cheap picture of what a running request is about to become: its size is that of the latents, not of the picture.
-struct Preview {
-  std::size_t picture = 0;  ///< which of the request's pictures
-  std::size_t step = 0;     ///< steps done
-  std::size_t steps = 0;
-  Picture image;
-};
-
-/// What the sender of a request is told; any of it may be unset. Calls come one at a time, on a thread of the engine
-/// that runs no passes, so a slow observer delays only other observers. An exception ends the request with that error;
-/// the engine goes on. An observer may cancel tickets and submit requests, but must not wait for one, nor destroy the
-/// engine.
+/// What the sender of a request is told; either may be unset. Calls come one at a time, on the engine's thread between
+/// passes, so a slow observer delays the engine. An exception ends the request with that error; the engine goes on. An
+/// observer may cancel tickets and submit requests, but must not wait for one, nor destroy the engine.
 struct Observer {
-  /// Once, when the request is prepared: what determines its pictures, defaults filled in (GenerateResult::settings of
-  /// the first picture).
-  std::function<void(const std::vector<std::pair<std::string, std::string>>&)> prepared;
-  /// After passes; steps may be passed over where they are faster than the observer.
   ProgressFunction progress;
-  /// After denoising steps. Unset: no previews are made.
-  std::function<void(const Preview&)> preview;
-  /// Each picture as soon as it is made, in any order. The result stays the ticket's.
+  /// Each picture as soon as it is made, in order. The result stays the ticket's.
   std::function<void(std::size_t picture, const GenerateResult&)> finished;
 };
 

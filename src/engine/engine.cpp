@@ -27,7 +27,7 @@ class Engine::Impl {
  public:
   explicit Impl(const EngineConfig& config) {
     if (config.parallel.sizes != ParallelSizes{})
-      fail(ErrorCode::not_implemented, "several ranks: only the command serves them yet");
+      fail(ErrorCode::not_implemented, "the library serves one rank; `lamina generate` and `bench` run several");
     const OffloadOptions options = offload_options(config);
     const DeviceChoice device = choose_device(config.device);
     std::unique_ptr<Pipeline> pipeline =
@@ -53,7 +53,7 @@ class Engine::Impl {
   EngineSnapshot snapshot() const {
     const std::lock_guard lock(mutex_);
     EngineSnapshot snapshot = counts_;
-    if (running_) snapshot.requests.push_back({running_->id(), running_->status()});
+    if (running_ && !running_->is_over()) snapshot.requests.push_back({running_->id(), running_->status()});
     for (const auto& request : queue_) snapshot.requests.push_back({request->id(), request->status()});
     return snapshot;
   }
@@ -99,7 +99,10 @@ class Engine::Impl {
   }
 
   void run(Request& request) {
+    if (request.is_over()) return;  // a fault ended it while it waited
+    request.set_progress({.passes = 1}, 0);
     try {
+      check_wanted(request);
       for (std::size_t i = 0; i < request.status().pictures_asked; ++i) {
         GenerateRequest one = request.request();
         one.seed += i;
@@ -115,8 +118,12 @@ class Engine::Impl {
     }
   }
 
-  void tell(Request& request, const Progress& progress) {
+  static void check_wanted(const Request& request) {
     if (request.is_cancelled()) fail(ErrorCode::cancelled, "the request was cancelled");
+  }
+
+  static void tell(Request& request, const Progress& progress) {
+    check_wanted(request);
     request.set_progress(progress, progress.seconds_per_pass * static_cast<double>(progress.passes - progress.pass));
     if (request.observer().progress) request.observer().progress(progress);
   }
@@ -172,14 +179,6 @@ Health Engine::health() const {
 
 bool Engine::drain(std::chrono::milliseconds deadline) {
   return impl_->drain(deadline);
-}
-
-bool Engine::is_first_process() const noexcept {
-  return true;
-}
-
-void Engine::serve() {
-  fail(ErrorCode::invalid_argument, "serve: this is the first process; requests are submitted to it");
 }
 
 const std::vector<std::string>& Engine::notes() const {

@@ -56,24 +56,8 @@ std::vector<GenerateResult> Request::take_results() {
 }
 
 void Request::cancel() noexcept {
-  std::function<void()> action;
-  {
-    const std::lock_guard lock(mutex_);
-    if (is_over_locked() || std::exchange(cancelled_, true)) return;
-    action = std::exchange(on_cancel_, nullptr);
-  }
-  if (action) action();
-}
-
-void Request::on_cancel(std::function<void()> action) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (!cancelled_) {
-      on_cancel_ = std::move(action);
-      return;
-    }
-  }
-  action();
+  const std::lock_guard lock(mutex_);
+  cancelled_ = true;
 }
 
 void Request::set_position(std::size_t requests_ahead) {
@@ -98,7 +82,6 @@ void Request::add_result(std::size_t picture, GenerateResult result) {
     if (++status_.pictures < status_.pictures_asked) return;
     status_.state = RequestState::finished;
     status_.seconds_left = 0;
-    on_cancel_ = nullptr;
   }
   changed_.notify_all();
 }
@@ -109,7 +92,6 @@ void Request::fail(const Error& error) {
     if (is_over_locked()) return;
     error_ = error;
     status_.state = error.code() == ErrorCode::cancelled ? RequestState::cancelled : RequestState::failed;
-    on_cancel_ = nullptr;
     results_.clear();
   }
   changed_.notify_all();

@@ -3,7 +3,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <functional>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -29,10 +28,8 @@ class Request {
   bool wait_for(std::chrono::milliseconds timeout) const;
   std::vector<GenerateResult> take_results();
 
-  /// Withdraws it, and calls what `on_cancel` was given, once.
+  /// Asks for its end; the engine's thread sees to it.
   void cancel() noexcept;
-  /// To be called without a lock that `cancel`'s caller may hold. At once where it is cancelled already.
-  void on_cancel(std::function<void()> action);
 
   // The engine's half.
   void set_position(std::size_t requests_ahead);
@@ -52,7 +49,6 @@ class Request {
   mutable std::condition_variable changed_;
   RequestStatus status_;
   bool cancelled_ = false;
-  std::function<void()> on_cancel_;
   std::vector<std::optional<GenerateResult>> results_;
   bool taken_ = false;
   std::optional<Error> error_;
