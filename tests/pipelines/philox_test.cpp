@@ -52,6 +52,32 @@ TEST(Philox, LargeDrawsTakeSeveralValuesOfAThread) {
   EXPECT_NEAR(large[kThreads + 4], radius * std::cos(angle), kTolerance);
 }
 
+/// Recorded with torch 2.11 on an H200: torch.randn((1, 128, 64, 64)), then (1, 128, 8, 8), of one generator. The
+/// values after number 270,336 are second ones of their threads.
+TEST(Philox, LatentsOfALargePictureAreThoseOfAnH200) {
+  struct Row {
+    std::uint64_t seed;
+    std::vector<float> first, second_values, next_draw;
+  };
+  for (const Row& row : {Row{0,
+                             {-0.924662F, -0.425344F, -2.643846F, 0.145184F},
+                             {0.991138F, 1.06759F, -0.627228F, 0.320162F},
+                             {0.180826F, -0.552263F, 0.923813F, -0.73497F}},
+                         Row{7,
+                             {-0.304847F, 1.045333F, -0.278564F, 0.71782F},
+                             {0.000291F, 0.559922F, 0.204943F, 0.728884F},
+                             {-1.287012F, -0.395833F, 0.375573F, 0.257339F}}}) {
+    PhiloxGenerator generator(row.seed);
+    const std::vector<float> large = generator.draw(524'288);
+    const auto part = [](const std::vector<float>& values, std::ptrdiff_t at) {
+      return std::vector<float>(values.begin() + at, values.begin() + at + 4);
+    };
+    EXPECT_THAT(part(large, 0), Pointwise(FloatNear(kTolerance), row.first));
+    EXPECT_THAT(part(large, 270'336), Pointwise(FloatNear(kTolerance), row.second_values));
+    EXPECT_THAT(generator.draw(4), Pointwise(FloatNear(kTolerance), row.next_draw));
+  }
+}
+
 /// A fifth value of a thread belongs to its next call.
 TEST(Philox, VeryLargeDrawsCallAThreadAgain) {
   constexpr std::size_t kOnePass = std::size_t{4} * 270'336;
